@@ -1,0 +1,47 @@
+// The words of the command line and of reports for the engine's enumerations.
+#include "engine/engine_types.h"
+
+namespace vitrine::engine {
+
+const char* toString(WeightMode mode) {
+  switch (mode) {
+    case WeightMode::kNative: return "native";
+    case WeightMode::kFp16: return "fp16";
+    case WeightMode::kBf16: return "bf16";
+    case WeightMode::kInt8: return "int8";
+  }
+  return "?";
+}
+
+const char* toString(ActivationMode mode) {
+  return mode == ActivationMode::kInt8 ? "int8" : "fp16";
+}
+
+const char* toString(KvType type) { return type == KvType::kInt8 ? "int8" : "fp16"; }
+
+const char* toString(KvLayout layout) {
+  return layout == KvLayout::kContiguous ? "contiguous" : "paged";
+}
+
+const char* toString(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kAuto: return "auto";
+    case BackendKind::kReference: return "reference";
+    case BackendKind::kCpu: return "cpu";
+    case BackendKind::kCuda: return "cuda";
+  }
+  return "?";
+}
+
+const char* toString(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEnd: return "eos";
+    case StopReason::kStopText: return "stop";
+    case StopReason::kLength: return "length";
+    case StopReason::kContext: return "context";
+    case StopReason::kCancelled: return "cancelled";
+  }
+  return "?";
+}
+
+}  // namespace vitrine::engine

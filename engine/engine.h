@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine_types.h"
+
+namespace vitrine::engine {
+
+/// A language model behind a queue: commands go in from any thread, events come out on the
+/// engine's own thread. That thread owns the backend, the block pool and the scheduler; nothing
+/// else touches them. Every command returns at once.
+class Engine final {
+ public:
+  explicit Engine(EventListener listener);
+  /// Stops what runs within one step, then joins the thread. No event comes after.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Loads a model in place of the one that is there (which stays until the new one is ready, and
+  /// remains if it fails). Turns that run end with kCancelled. Ends in ModelLoaded or LoadFailed.
+  RequestId load(std::filesystem::path path, EngineConfig config);
+  /// Changes how the loaded model runs. Weights are converted on a thread of their own while turns
+  /// go on; new turns use the new mode. A change of the KV type or shape empties the cache.
+  /// Ends in ModelLoaded or LoadFailed.
+  RequestId reconfigure(EngineConfig config);
+  void unload();
+
+  /// Starts a turn; several run together. Ends in TurnFinished or TurnFailed.
+  RequestId generate(GenerateRequest request);
+  /// Stops a load, a reconfiguration or a turn within one step. Unknown ids are ignored.
+  void cancel(RequestId id);
+
+  /// Gives a conversation's cached blocks back to the pool.
+  void forget(std::string conversation);
+  void clearCache();
+
+  /// The latest state; cheap, any thread. Never null.
+  std::shared_ptr<const EngineSnapshot> snapshot() const;
+  /// The loaded model (tokenizer, template), or null. Any thread.
+  std::shared_ptr<const Model> model() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> m_impl;
+};
+
+}  // namespace vitrine::engine
