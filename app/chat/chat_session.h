@@ -1,0 +1,153 @@
+#pragma once
+
+#include <QElapsedTimer>
+#include <QObject>
+#include <QTimer>
+#include <optional>
+#include <vector>
+
+#include "app/chat/turn_metrics.h"
+#include "app/store/conversation_types.h"
+#include "engine/base/result.h"
+#include "engine/engine_types.h"
+
+namespace vitrine::app {
+
+class ConversationStore;
+class EngineClient;
+class Settings;
+
+/// What a person can do about a turn that failed.
+enum class WayOut {
+  kRetry,
+  kMergeSystemPrompt,  ///< put the system prompt before the first user message
+  kDropSystemPrompt,   ///< leave it out
+  kDropOldestTurns,    ///< leave out the oldest turns from now on
+  kNewConversation,    ///< the window opens a new chat with the typed text
+  kEditMessage,        ///< the window opens the message for editing
+  kLoadModel,
+};
+
+struct TurnFailure {
+  engine::Error error;
+  std::vector<WayOut> waysOut;
+  QString typedText;  ///< what the person had sent; never lost
+};
+
+/// A message on the path from the root to the active leaf, as the chat shows it.
+struct MessageRow {
+  Message message;
+  TurnMetrics metrics;
+  int branchIndex = 0;  ///< place among its siblings, from 0
+  int branchCount = 1;
+  bool inContext = true;  ///< false: left out of the last prompt because the context was full
+};
+
+enum class TurnPhase { kIdle, kWaiting, kPrefilling, kAnswering };
+
+/// One open conversation: the path of messages, and the turn that runs. Every change is in the
+/// store before it is on screen (a streaming answer within half a second).
+///
+/// States of the turn: idle → waiting → prefilling → answering → idle; stop() and failures lead
+/// back to idle from each. An empty or stopped answer never spoils later turns: empty ones are
+/// left out of the prompt, and user messages that meet then are sent as one.
+class ChatSession final : public QObject {
+  Q_OBJECT
+ public:
+  /// Requires: `store`, `engine` and `settings` outlive it.
+  ChatSession(ConversationStore& store, EngineClient& engine, Settings& settings,
+              ConversationId conversation, QObject* parent = nullptr);
+  ~ChatSession() override;  ///< stops a running turn and keeps what came of it
+
+  const Conversation& conversation() const { return m_conversation; }
+  const std::vector<MessageRow>& rows() const { return m_rows; }
+  TurnPhase phase() const { return m_phase; }
+  bool isRunning() const { return m_phase != TurnPhase::kIdle; }
+  /// Row of the answer that is being written, or −1.
+  int streamingRow() const { return m_streamingRow; }
+  /// The engine's id of the running turn, for EngineClient::reportFirstPaint(); 0: none.
+  engine::RequestId runningRequest() const { return m_request; }
+  int prefillDone() const { return m_prefillDone; }
+  int prefillTotal() const { return m_prefillTotal; }
+  /// The last failure until the next turn starts.
+  const std::optional<TurnFailure>& failure() const { return m_failure; }
+
+  // What a person does. On an error nothing has changed, and the text stays with the caller.
+  engine::Result<void> send(const QString& text);
+  void stop();
+  /// A new answer to the question of this answer (or to this question), as a new branch.
+  engine::Result<void> regenerate(MessageId message);
+  /// A question with another text, as a new branch with its own answer.
+  engine::Result<void> edit(MessageId message, const QString& text);
+  /// Shows the sibling `step` places further (−1, +1) with the newest path below it.
+  engine::Result<void> selectBranch(MessageId message, int step);
+  /// Does what failure() offers; kNewConversation, kEditMessage and kLoadModel are the window's.
+  engine::Result<void> resolve(WayOut way);
+
+  engine::Result<void> setSystemPrompt(const QString& text);
+  engine::Result<void> setSampling(const QJsonObject& sampling);
+  /// In force for the next turn: the program's defaults, the model's, the person's, this chat's.
+  engine::SamplingParams sampling() const;
+
+  int contextUsed() const;   ///< tokens after the last turn; 0: not known
+  int contextLimit() const;  ///< 0: no model
+  /// Tokens of a text by the loaded model's tokenizer; 0 without a model.
+  int countTokens(const QString& text) const;
+
+  /// Reads everything again (another program changed the file).
+  void reload();
+
+ signals:
+  void pathReset();
+  void messageAdded(int row);
+  void messageChanged(int row);
+  void conversationChanged();  ///< title, system prompt, settings
+  void turnStarted(int promptTokens, int reusedTokens);
+  void prefillProgressed(int done, int total);
+  void tokensArrived(const std::vector<vitrine::engine::GeneratedToken>& tokens);
+  void turnFinished(int row);
+  void turnFailed(const vitrine::app::TurnFailure& failure);
+  void phaseChanged(vitrine::app::TurnPhase phase);
+  void contextUsage(int usedTokens, int limitTokens);
+  void storeFailed(const QString& message);  ///< a write failed: the disk is full, …
+
+ private:
+  engine::Result<void> startTurn(MessageId questionParent, const QString& questionText);
+  engine::Result<void> startAnswer(MessageId question);
+  engine::Result<void> canStart() const;
+  void runTurn();
+  engine::GenerateRequest buildRequest();
+  void rebuildPath();
+  void setPhase(TurnPhase phase);
+  void endTurn();
+  void saveProgress();
+  void applyDropped(int droppedMessages);
+  QString branchName() const;
+  int rowOf(MessageId id) const;
+
+  void onTurnStarted(quint64 id, int prompt, int reused, int dropped);
+  void onPrefill(quint64 id, int done, int total);
+  void onTokens(quint64 id, const QString& text, const std::vector<engine::GeneratedToken>& tokens);
+  void onFinished(quint64 id, const engine::TurnReport& report);
+  void onFailed(quint64 id, const engine::Error& error);
+
+  ConversationStore& m_store;
+  EngineClient& m_engine;
+  Settings& m_settings;
+  Conversation m_conversation;
+  std::vector<Message> m_tree;  // all nodes but the text of m_rows is the newer one
+  std::vector<MessageRow> m_rows;
+  std::vector<std::vector<int>> m_promptRows;  // rows behind each message of the last prompt
+  TurnPhase m_phase = TurnPhase::kIdle;
+  engine::RequestId m_request = 0;
+  engine::RequestId m_lastRequest = 0;
+  MessageId m_lastAnswer = 0;
+  int m_streamingRow = -1;
+  int m_prefillDone = 0, m_prefillTotal = 0;
+  engine::SamplingParams m_usedSampling;
+  double m_firstPaintMs = 0;
+  std::optional<TurnFailure> m_failure;
+  QTimer m_saveTimer;  // single shot, only while an answer has unsaved text
+};
+
+}  // namespace vitrine::app

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <QByteArray>
+#include <QJsonObject>
+#include <QObject>
+#include <QSettings>
+#include <filesystem>
+#include <vector>
+
+#include "engine/engine_types.h"
+
+namespace vitrine::app {
+
+enum class Theme { kSystem, kLight, kDark };
+
+/// Sampling settings as JSON with the names of llama.cpp ("temperature", "top_k", …). Fields that
+/// are missing are not set; a reader of ours ignores fields it does not know.
+QJsonObject toJson(const engine::SamplingParams& params);
+/// `base` with the fields that `json` holds laid over it; values without meaning are left out.
+engine::SamplingParams overlaySampling(engine::SamplingParams base, const QJsonObject& json);
+/// `base` with what the model's file recommends laid over it.
+engine::SamplingParams overlaySampling(engine::SamplingParams base,
+                                       const engine::GenerationDefaults& defaults);
+
+/// What the program remembers between runs, in one INI file. Every getter gives a value that has
+/// meaning, whatever the file holds. Not for other threads.
+class Settings final : public QObject {
+  Q_OBJECT
+ public:
+  explicit Settings(const QString& iniFile, QObject* parent = nullptr);
+
+  std::filesystem::path lastModel() const;
+  void setLastModel(const std::filesystem::path& path);  ///< also puts it first in recentModels()
+  std::vector<std::filesystem::path> recentModels() const;  ///< newest first, at most ten
+  void forgetModel(const std::filesystem::path& path);
+
+  engine::EngineConfig engineConfig() const;
+  void setEngineConfig(const engine::EngineConfig& config);
+
+  engine::ContextPolicy contextPolicy() const;
+  void setContextPolicy(engine::ContextPolicy policy);
+
+  /// The person's own defaults: only the fields that were set. Empty: the model's.
+  QJsonObject samplingDefaults() const;
+  void setSamplingDefaults(const QJsonObject& sampling);
+  QString systemPromptDefault() const;
+  void setSystemPromptDefault(const QString& text);
+
+  Theme theme() const;
+  void setTheme(Theme theme);
+  int zoomPercent() const;  ///< 50 to 300
+  void setZoomPercent(int percent);
+  bool loadLastModelAtStart() const;
+  void setLoadLastModelAtStart(bool on);
+  QString modelFolder() const;  ///< empty: Paths::models
+  void setModelFolder(const QString& folder);
+
+  /// Geometry, splitter states, open panels: whatever a view wants kept under a name of its own.
+  QByteArray viewState(const QString& name) const;
+  void setViewState(const QString& name, const QByteArray& state);
+
+  void sync();
+
+ signals:
+  void changed();
+
+ private:
+  mutable QSettings m_settings;
+};
+
+}  // namespace vitrine::app

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <QDateTime>
+#include <QJsonObject>
+#include <QMetaType>
+#include <QString>
+#include <vector>
+
+#include "engine/base/types.h"
+
+namespace vitrine::app {
+
+using ConversationId = qint64;  ///< 0: none
+using MessageId = qint64;       ///< 0: none
+
+enum class Role { kSystem, kUser, kAssistant };
+QString toString(Role role);  // "system", "user", "assistant"
+Role roleFromString(const QString& text);
+
+enum class MessageState {
+  kComplete,
+  kStreaming,  ///< being written by a running program
+  kStopped,    ///< cut by the person or by a crash; the text is what there was
+  kFailed,     ///< no answer came; `error` says why
+};
+QString toString(MessageState state);  // "complete", "streaming", "stopped", "failed"
+
+/// How a system prompt reaches a model whose template refuses system messages.
+enum class SystemPromptUse { kAsSystem, kMergeIntoFirstUser, kDrop };
+
+/// What a person sees as one chat, without its messages.
+struct Conversation {
+  ConversationId id = 0;
+  QString uuid;
+  QString title;
+  bool titleIsAutomatic = true;
+  QString systemPrompt;
+  SystemPromptUse systemPromptUse = SystemPromptUse::kAsSystem;
+  bool dropOldest = false;  ///< the person chose to leave out the oldest turns at the limit
+  QJsonObject sampling;     ///< only what differs from the defaults
+  int colour = 0;           ///< 0 to 7
+  bool pinned = false;
+  QDateTime created, updated;
+  QDateTime trashed;  ///< invalid: not in the trash
+  MessageId activeLeaf = 0;
+};
+
+/// One node of a conversation's tree.
+struct Message {
+  MessageId id = 0;
+  ConversationId conversation = 0;
+  MessageId parent = 0;  ///< 0: a root (the first message of a branch)
+  Role role = Role::kUser;
+  QString text;
+  std::vector<engine::TokenId> tokenIds;  ///< of an answer: what the model generated
+  MessageState state = MessageState::kComplete;
+  QString error;
+  QDateTime created;
+  QJsonObject metrics;  ///< see turn_metrics.h
+  QString model;        ///< which model answered
+};
+
+}  // namespace vitrine::app
+
+Q_DECLARE_METATYPE(vitrine::app::Conversation)
+Q_DECLARE_METATYPE(vitrine::app::Message)
