@@ -11,7 +11,8 @@ inline float halfToFloat(std::uint16_t h) {
   const std::uint32_t exponent = (h >> 10) & 0x1FU;
   const std::uint32_t mantissa = h & 0x3FFU;
   if (exponent == 0x1FU) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
   const float value = static_cast<float>(mantissa) * 0x1p-24F;  // zero or subnormal
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
 }
@@ -29,6 +30,14 @@ inline std::uint16_t floatToHalf(float f) {
   }
   const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13) & 1U);
   return sign | static_cast<std::uint16_t>((rounded - 0x38000000U) >> 13);
+}
+
+/// The same, but finite values stay finite: what FP16 cannot hold becomes ±65504.
+inline std::uint16_t floatToHalfSaturated(float f) {
+  const std::uint16_t h = floatToHalf(f);
+  const bool becameInfinite =
+      (h & 0x7FFFU) == 0x7C00U && (std::bit_cast<std::uint32_t>(f) & 0x7FFFFFFFU) != 0x7F800000U;
+  return becameInfinite ? static_cast<std::uint16_t>((h & 0x8000U) | 0x7BFFU) : h;
 }
 
 inline float bfloat16ToFloat(std::uint16_t b) {
