@@ -10,6 +10,7 @@ enum class ActivationMode { kFp16, kInt8 };
 enum class KvType { kFp16, kInt8 };
 
 struct WeightPrecision {
+  /// Matrices. Norms and biases stay FP32; the embedding lookup reads the file's own values.
   WeightMode weights = WeightMode::kNative;
   ActivationMode activations = ActivationMode::kFp16;
   int groupSize = 32;  ///< weights of a row that share an INT8 scale: 32 or 64

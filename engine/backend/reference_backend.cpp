@@ -1,0 +1,314 @@
+#include "engine/backend/reference_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "engine/backend/kv_bytes.h"
+#include "engine/measure/machine.h"
+#include "kernels/api/quantize.h"
+#include "kernels/reference/reference.h"
+
+namespace vitrine::engine {
+
+namespace ref = kernels::reference;
+
+ReferenceBackend::ReferenceBackend(std::shared_ptr<const Model> model,
+                                   const BackendOptions& options,
+                                   std::unique_ptr<const ReferenceWeights> weights)
+    : m_model(std::move(model)),
+      m_config(m_model->config()),
+      m_precision(options.precision),
+      m_weights(std::move(weights)) {}
+
+BackendInfo ReferenceBackend::info() const {
+  return {BackendKind::kReference, "reference", "plain FP32 loops", processorName(), 1};
+}
+
+Result<void> ReferenceBackend::configureCache(const KvShape& shape) {
+  if (shape.blockSize < 16 || shape.blockSize % 16 != 0 || shape.nBlocks < 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a KV pool of {} blocks of {} tokens is not possible: at least 1 block, of a "
+                "multiple of 16 tokens",
+                shape.nBlocks, shape.blockSize);
+  }
+  if (shape.nKvHeads != m_config.nKvHeads) {
+    return fail(ErrorCode::kUnsupported, "the model has {} KV heads and the cache was asked for {}",
+                m_config.nKvHeads, shape.nKvHeads);
+  }
+  m_pool.reset();
+  m_shape = KvShape{};
+  m_blockBytes = 0;
+  const std::uint64_t blockBytes = kvBytesPerBlock(m_config, shape);
+  const std::uint64_t wanted = blockBytes * static_cast<std::uint64_t>(shape.nBlocks);
+  const std::uint64_t available = availableMemoryBytes();
+  // calloc: pages that are never written never take RAM.
+  auto* pool = wanted <= available
+                   ? static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(shape.nBlocks),
+                                                         static_cast<std::size_t>(blockBytes)))
+                   : nullptr;
+  if (pool == nullptr) {
+    return fail(ErrorCode::kOutOfMemory,
+                "the KV cache needs {} MiB ({} blocks of {} bytes); {} MiB are free", wanted >> 20,
+                shape.nBlocks, blockBytes, available >> 20);
+  }
+  m_pool.reset(pool);
+  m_shape = shape;
+  m_blockBytes = static_cast<std::size_t>(blockBytes);
+  return {};
+}
+
+kernels::KvLayerView ReferenceBackend::layerView(int layer) const {
+  const bool int8 = m_shape.type == KvType::kInt8;
+  const std::size_t rows = static_cast<std::size_t>(m_shape.nKvHeads) * m_shape.blockSize;
+  const std::size_t valueBytes = rows * m_config.headDim * (int8 ? 1 : 2);
+  const std::size_t scaleBytes = int8 ? rows * sizeof(float) : 0;
+  const std::size_t first = static_cast<std::size_t>(layer) * 2 * (valueBytes + scaleBytes);
+  kernels::KvLayerView view;
+  view.base = m_pool.get();
+  view.blockStride = m_blockBytes;
+  view.kOffset = first;
+  view.vOffset = first + valueBytes;
+  view.kScaleOffset = first + 2 * valueBytes;
+  view.vScaleOffset = view.kScaleOffset + scaleBytes;
+  view.element = int8 ? kernels::KvElement::kInt8 : kernels::KvElement::kFp16;
+  view.blockSize = m_shape.blockSize;
+  view.nKvHeads = m_shape.nKvHeads;
+  view.headDim = m_config.headDim;
+  return view;
+}
+
+Result<void> ReferenceBackend::checkBlock(BlockId block) const {
+  if (block >= 0 && block < m_shape.nBlocks) return {};
+  return fail(ErrorCode::kInternal, "block {} is not in the pool of {} blocks", block,
+              m_shape.nBlocks);
+}
+
+Result<void> ReferenceBackend::check(std::span<const BatchSequence> batch) const {
+  for (const BatchSequence& s : batch) {
+    const auto tokens = static_cast<int>(s.tokens.size());
+    if (tokens < 1 || s.firstPosition < 0 || s.logitRows < 0 || s.logitRows > tokens) {
+      return fail(ErrorCode::kInternal, "a batch entry of {} tokens at position {} with {} rows",
+                  tokens, s.firstPosition, s.logitRows);
+    }
+    for (TokenId token : s.tokens) {
+      if (token >= 0 && token < m_config.vocabSize) continue;
+      return fail(ErrorCode::kInvalidArgument, "token {} is outside the vocabulary of {}", token,
+                  m_config.vocabSize);
+    }
+    const std::size_t covered = s.blockTable.size() * static_cast<std::size_t>(m_shape.blockSize);
+    if (covered < static_cast<std::size_t>(s.firstPosition) + s.tokens.size()) {
+      return fail(ErrorCode::kInternal,
+                  "a block table of {} positions for {} tokens at position {}", covered, tokens,
+                  s.firstPosition);
+    }
+    for (BlockId block : s.blockTable) VITRINE_TRY(checkBlock(block));
+  }
+  return {};
+}
+
+void ReferenceBackend::linear(const std::vector<float>& x, const ReferenceMatrix& weight,
+                              const ReferenceMatrix* bias, std::vector<float>& y, int rows) {
+  y.resize(static_cast<std::size_t>(rows) * weight.rows);
+  const float* input = x.data();
+  if (m_precision.activations == ActivationMode::kInt8) {
+    m_rounded.resize(static_cast<std::size_t>(rows) * weight.cols);
+    std::vector<std::int8_t> q(static_cast<std::size_t>(m_precision.groupSize));
+    for (int r = 0; r < rows; ++r) {
+      const std::size_t first = static_cast<std::size_t>(r) * weight.cols;
+      for (int i = 0; i < weight.cols; i += m_precision.groupSize) {
+        const int count = std::min(m_precision.groupSize, weight.cols - i);
+        const float scale = kernels::quantizeInt8(input + first + i, q.data(), count);
+        for (int j = 0; j < count; ++j) {
+          m_rounded[first + i + j] = scale * static_cast<float>(q[j]);
+        }
+      }
+    }
+    input = m_rounded.data();
+  }
+  ref::linear(input, weight.data(), bias != nullptr ? bias->data() : nullptr, y.data(), rows,
+              weight.rows, weight.cols);
+}
+
+void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> batch, int rows) {
+  const ReferenceLayer& layer = m_weights->layers[layerIndex];
+  const ModelConfig& c = m_config;
+  ref::rmsNorm(m_x.data(), layer.attentionNorm.data(), m_normed.data(), rows, c.dModel, c.normEps);
+  linear(m_normed, layer.wq, &layer.bq, m_q, rows);
+  linear(m_normed, layer.wk, &layer.bk, m_k, rows);
+  linear(m_normed, layer.wv, &layer.bv, m_v, rows);
+  if (layer.qNorm.data() != nullptr) {
+    ref::rmsNorm(m_q.data(), layer.qNorm.data(), m_q.data(), rows * c.nHeads, c.headDim, c.normEps);
+  }
+  if (layer.kNorm.data() != nullptr) {
+    ref::rmsNorm(m_k.data(), layer.kNorm.data(), m_k.data(), rows * c.nKvHeads, c.headDim,
+                 c.normEps);
+  }
+  kernels::RopeParams rope;
+  rope.rows = rows;
+  rope.nHeads = c.nHeads;
+  rope.headDim = c.headDim;
+  rope.dims = c.rope.dims;
+  rope.halves = c.rope.style == RopeStyle::kHalves;
+  rope.base = c.rope.base;
+  rope.linearScale = c.rope.linearScale;
+  rope.freqFactors = c.rope.freqFactors.empty() ? nullptr : c.rope.freqFactors.data();
+  ref::rope(m_q.data(), m_positions.data(), rope);
+  rope.nHeads = c.nKvHeads;
+  ref::rope(m_k.data(), m_positions.data(), rope);
+
+  const kernels::KvLayerView cache = layerView(layerIndex);
+  m_attention.resize(m_q.size());
+  kernels::AttentionParams params;
+  params.nHeads = c.nHeads;
+  params.scale =
+      c.attentionScale != 0.0F ? c.attentionScale : 1.0F / std::sqrt(static_cast<float>(c.headDim));
+  params.softcap = c.attentionSoftcap;
+  params.window = c.slidingWindow;
+  std::size_t row = 0;
+  for (const BatchSequence& s : batch) {
+    params.rows = static_cast<int>(s.tokens.size());
+    params.firstPosition = s.firstPosition;
+    params.blockTable = s.blockTable.data();
+    ref::kvAppend(cache, params.blockTable, s.firstPosition, m_k.data() + row * c.kvDim(),
+                  m_v.data() + row * c.kvDim(), params.rows);
+    ref::attention(m_q.data() + row * c.qDim(), cache, m_attention.data() + row * c.qDim(), params);
+    row += s.tokens.size();
+  }
+  linear(m_attention, layer.wo, nullptr, m_delta, rows);
+  ref::add(m_x.data(), m_delta.data(), m_x.size());
+}
+
+void ReferenceBackend::feedForward(const ReferenceLayer& layer, int rows) {
+  const ModelConfig& c = m_config;
+  ref::rmsNorm(m_x.data(), layer.ffnNorm.data(), m_normed.data(), rows, c.dModel, c.normEps);
+  linear(m_normed, layer.wGate, nullptr, m_gate, rows);
+  linear(m_normed, layer.wUp, nullptr, m_up, rows);
+  if (c.activation == Activation::kGeluTanh) {
+    ref::geglu(m_gate.data(), m_up.data(), m_gate.data(), m_gate.size());
+  } else {
+    ref::swiglu(m_gate.data(), m_up.data(), m_gate.data(), m_gate.size());
+  }
+  linear(m_gate, layer.wDown, nullptr, m_delta, rows);
+  ref::add(m_x.data(), m_delta.data(), m_x.size());
+}
+
+Result<LogitsView> ReferenceBackend::logits(std::span<const BatchSequence> batch) {
+  const ModelConfig& c = m_config;
+  std::size_t end = 0;
+  int wanted = 0;
+  for (const BatchSequence& s : batch) {
+    end += s.tokens.size();
+    const auto first = (end - static_cast<std::size_t>(s.logitRows)) * c.dModel;
+    std::copy_n(m_x.data() + first, static_cast<std::size_t>(s.logitRows) * c.dModel,
+                m_normed.data() + static_cast<std::size_t>(wanted) * c.dModel);
+    wanted += s.logitRows;
+  }
+  ref::rmsNorm(m_normed.data(), m_weights->outputNorm.data(), m_normed.data(), wanted, c.dModel,
+               c.normEps);
+  linear(m_normed, m_weights->output, nullptr, m_logits, wanted);
+  if (c.logitSoftcap > 0.0F) ref::softcap(m_logits.data(), c.logitSoftcap, m_logits.size());
+  return LogitsView{m_logits, c.vocabSize};
+}
+
+Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batch) {
+  if (!m_pool) return fail(ErrorCode::kInternal, "the KV cache was not configured");
+  VITRINE_TRY(check(batch));
+  try {
+    const ModelConfig& c = m_config;
+    std::vector<TokenId> tokens;
+    m_positions.clear();
+    for (const BatchSequence& s : batch) {
+      tokens.insert(tokens.end(), s.tokens.begin(), s.tokens.end());
+      for (std::size_t i = 0; i < s.tokens.size(); ++i) {
+        m_positions.push_back(s.firstPosition + static_cast<int>(i));
+      }
+    }
+    const int rows = static_cast<int>(tokens.size());
+    m_x.resize(tokens.size() * static_cast<std::size_t>(c.dModel));
+    m_normed.resize(m_x.size());
+    const TensorView& table = m_model->weights().tokenEmbedding;
+    ref::embedding(table.type, table.data, table.rowBytes(), tokens.data(), rows, c.dModel,
+                   c.embeddingScale, m_x.data());
+    for (int layer = 0; layer < c.nLayers; ++layer) {
+      attend(layer, batch, rows);
+      feedForward(m_weights->layers[layer], rows);
+    }
+    return logits(batch);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kOutOfMemory, "no memory for the activations of this step");
+  }
+}
+
+Result<void> ReferenceBackend::copyBlock(BlockId from, BlockId to, int tokens) {
+  VITRINE_TRY(checkBlock(from));
+  VITRINE_TRY(checkBlock(to));
+  const int slots = std::clamp(tokens, 0, m_shape.blockSize);
+  const int elementBytes = m_shape.type == KvType::kInt8 ? 1 : 2;
+  const std::size_t rowBytes = static_cast<std::size_t>(m_config.headDim) * elementBytes;
+  const auto copyRuns = [&](std::size_t offset, std::size_t slotBytes) {
+    for (int head = 0; head < m_shape.nKvHeads; ++head) {
+      const std::size_t first = offset + slotBytes * head * m_shape.blockSize;
+      std::memcpy(m_pool.get() + m_blockBytes * to + first,
+                  m_pool.get() + m_blockBytes * from + first, slotBytes * slots);
+    }
+  };
+  if (from == to) return {};
+  for (int layer = 0; layer < m_config.nLayers; ++layer) {
+    const kernels::KvLayerView view = layerView(layer);
+    copyRuns(view.kOffset, rowBytes);
+    copyRuns(view.vOffset, rowBytes);
+    if (m_shape.type == KvType::kInt8) {
+      copyRuns(view.kScaleOffset, sizeof(float));
+      copyRuns(view.vScaleOffset, sizeof(float));
+    }
+  }
+  return {};
+}
+
+Result<void> ReferenceBackend::readBlock(BlockId block, std::span<std::byte> bytes) const {
+  VITRINE_TRY(checkBlock(block));
+  if (bytes.size() != m_blockBytes) {
+    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
+  }
+  std::memcpy(bytes.data(), m_pool.get() + m_blockBytes * block, m_blockBytes);
+  return {};
+}
+
+Result<void> ReferenceBackend::writeBlock(BlockId block, std::span<const std::byte> bytes) {
+  VITRINE_TRY(checkBlock(block));
+  if (bytes.size() != m_blockBytes) {
+    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
+  }
+  std::memcpy(m_pool.get() + m_blockBytes * block, bytes.data(), m_blockBytes);
+  return {};
+}
+
+BackendMemory ReferenceBackend::memory() const {
+  BackendMemory memory;
+  memory.weightBytes = m_weights->bytes();
+  memory.mappedBytes = m_model->weights().tokenEmbedding.bytes();
+  if (m_pool) {
+    memory.kvBytesPerBlock = m_blockBytes;
+    memory.kvScaleBytesPerBlock = kvScaleBytesPerBlock(m_config, m_shape);
+    memory.kvAllocatedBytes = std::uint64_t{m_blockBytes} * m_shape.nBlocks;
+  }
+  for (const std::vector<float>* v : {&m_x, &m_normed, &m_q, &m_k, &m_v, &m_attention, &m_gate,
+                                      &m_up, &m_delta, &m_rounded, &m_logits}) {
+    memory.workspaceBytes += v->capacity() * sizeof(float);
+  }
+  memory.weightBytesPerToken = memory.weightBytes + m_model->weights().tokenEmbedding.rowBytes();
+  return memory;
+}
+
+Result<std::unique_ptr<Backend>> makeReferenceBackend(std::shared_ptr<const Model> model,
+                                                      const BackendOptions& options,
+                                                      const Progress& progress,
+                                                      std::stop_token stop) {
+  VITRINE_ASSIGN(auto weights,
+                 ReferenceWeights::make(*model, options.precision, progress, std::move(stop)));
+  return std::make_unique<ReferenceBackend>(std::move(model), options, std::move(weights));
+}
+
+}  // namespace vitrine::engine

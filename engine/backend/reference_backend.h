@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/reference_weights.h"
+#include "kernels/api/kv_cache.h"
+
+namespace vitrine::engine {
+
+/// The whole Backend in plain FP32 loops on one thread, the judge of every other backend.
+///
+/// Activations stay FP32 (ActivationMode::kFp16 rounds nothing); with ActivationMode::kInt8 the
+/// input of every matrix product is rounded to INT8 groups and widened again. The KV cache really
+/// holds FP16 bits or INT8 with scales. A block is one run of bytes, layer after layer:
+///   K [nKvHeads, blockSize, headDim] · V the same · K scales [nKvHeads, blockSize] · V scales
+class ReferenceBackend final : public Backend {
+ public:
+  ReferenceBackend(std::shared_ptr<const Model> model, const BackendOptions& options,
+                   std::unique_ptr<const ReferenceWeights> weights);
+
+  BackendInfo info() const override;
+  const WeightPrecision& precision() const override { return m_precision; }
+  Result<void> configureCache(const KvShape& shape) override;
+  const KvShape& cacheShape() const override { return m_shape; }
+  Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
+  Result<void> copyBlock(BlockId from, BlockId to, int tokens) override;
+  Result<void> readBlock(BlockId block, std::span<std::byte> bytes) const override;
+  Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
+  void setActive(bool) override {}  // no worker threads
+  BackendMemory memory() const override;
+
+ private:
+  Result<void> check(std::span<const BatchSequence> batch) const;
+  Result<void> checkBlock(BlockId block) const;
+  kernels::KvLayerView layerView(int layer) const;
+  void linear(const std::vector<float>& x, const ReferenceMatrix& weight,
+              const ReferenceMatrix* bias, std::vector<float>& y, int rows);
+  void attend(int layer, std::span<const BatchSequence> batch, int rows);
+  void feedForward(const ReferenceLayer& layer, int rows);
+  Result<LogitsView> logits(std::span<const BatchSequence> batch);
+
+  struct FreeDelete {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+
+  std::shared_ptr<const Model> m_model;
+  const ModelConfig& m_config;
+  WeightPrecision m_precision;
+  std::unique_ptr<const ReferenceWeights> m_weights;
+
+  KvShape m_shape;
+  std::size_t m_blockBytes = 0;
+  std::unique_ptr<std::byte[], FreeDelete> m_pool;  // [nBlocks, m_blockBytes]
+
+  // Workspace of one step. x is the residual stream.
+  std::vector<float> m_x, m_normed, m_q, m_k, m_v, m_attention, m_gate, m_up, m_delta;
+  std::vector<float> m_rounded, m_logits;
+  std::vector<std::int32_t> m_positions;
+};
+
+}  // namespace vitrine::engine
