@@ -87,6 +87,13 @@ QPlainTextEdit, QTextEdit, QTextBrowser {
   background: $raised; border: 1px solid $line; border-radius: §7; color: $text;
   selection-background-color: $selection; selection-color: $text; }
 QPlainTextEdit:focus, QTextEdit:focus { border-color: $accent; }
+QTextEdit[kind="reading"] {
+  background: transparent; border: none; border-radius: 0; padding: 0; }
+QPushButton[kind="codeCopy"] {
+  background: transparent; border: 1px solid transparent; border-radius: §5; color: $muted;
+  padding: 0 §8; min-height: 0; }
+QPushButton[kind="codeCopy"]:hover { color: $text; background: $raised; }
+QPushButton[kind="codeCopy"]:focus { border-color: $accent; color: $text; }
 
 QMenu { background: $raised; border: 1px solid $line; padding: §4; }
 QMenu::item { padding: §5 §24 §5 §12; border-radius: §5; color: $text; }

@@ -133,12 +133,10 @@ QColor Theme::ink(const QColor& colour) const {
   return readableOn(colour, tokens().raised);
 }
 
-QColor Theme::conversationColour(const QString& id) const {
-  // FNV-1a: the same colour in every run, which qHash does not promise.
-  quint32 hash = 2166136261U;
-  for (const char byte : id.toUtf8()) hash = (hash ^ quint8(byte)) * 16777619U;
+QColor Theme::conversationColour(int number) const {
   const auto& palette = tokens().conversations;
-  return palette[hash % palette.size()];
+  const int count = int(palette.size());
+  return palette[((number % count) + count) % count];
 }
 
 void Theme::apply() {

@@ -48,8 +48,8 @@ class Theme final : public QObject {
 
   /// The same hue, readable as text on the panel and on the chat's background (4.5:1).
   QColor ink(const QColor& colour) const;
-  /// The own colour of a conversation, the same in every list and map. `id` may be anything.
-  QColor conversationColour(const QString& id) const;
+  /// A conversation's own colour from its number (0 to 7), the same in every list and map.
+  QColor conversationColour(int number) const;
 
  signals:
   void changed();

@@ -88,7 +88,9 @@ double contrast(const QColor& a, const QColor& b) {
 }
 
 QColor mix(const QColor& bottom, const QColor& top, double share) {
-  const auto channel = [share](double under, double over) { return under + (over - under) * share; };
+  const auto channel = [share](double under, double over) {
+    return under + (over - under) * share;
+  };
   return QColor::fromRgbF(float(channel(bottom.redF(), top.redF())),
                           float(channel(bottom.greenF(), top.greenF())),
                           float(channel(bottom.blueF(), top.blueF())));

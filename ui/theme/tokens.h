@@ -16,20 +16,20 @@ struct Tokens {
   QColor raised;      ///< chips, selected rows
   QColor line;        ///< separators of one pixel
   QColor text;
-  QColor muted;       ///< secondary text
-  QColor faint;       ///< marks, rulers, disabled text; too pale for text that must be read
+  QColor muted;  ///< secondary text
+  QColor faint;  ///< marks, rulers, disabled text; too pale for text that must be read
   QColor reused;
   QColor prefilled;
   QColor generated;
   QColor information;
   QColor fault;
   // Derived from the above.
-  QColor accent;       ///< same as reused: what is on, chosen or focused
-  QColor accentFill;   ///< a filled button; `onAccent` is readable on it
+  QColor accent;      ///< same as reused: what is on, chosen or focused
+  QColor accentFill;  ///< a filled button; `onAccent` is readable on it
   QColor onAccent;
-  QColor bubble;       ///< behind what the person wrote
-  QColor code;         ///< behind code
-  QColor hover;        ///< a row or chip under the pointer
+  QColor bubble;                        ///< behind what the person wrote
+  QColor code;                          ///< behind code
+  QColor hover;                         ///< a row or chip under the pointer
   std::array<QColor, 8> conversations;  ///< own colours of conversations
 };
 

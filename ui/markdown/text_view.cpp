@@ -1,0 +1,176 @@
+#include "ui/markdown/text_view.h"
+
+#include <QAbstractTextDocumentLayout>
+#include <QContextMenuEvent>
+#include <QDesktopServices>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPushButton>
+#include <QTextBlock>
+#include <QUrl>
+#include <QWheelEvent>
+#include <cmath>
+
+#include "ui/markdown/inline_parser.h"
+#include "ui/theme/theme.h"
+
+namespace vitrine::ui {
+
+TextView::TextView(QWidget* parent) : QTextEdit(parent) {
+  setProperty("kind", "reading");
+  setReadOnly(true);
+  setFrameShape(QFrame::NoFrame);
+  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  setWordWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
+  setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  setTabChangesFocus(true);
+  setUndoRedoEnabled(false);
+  document()->setDocumentMargin(0);
+  viewport()->setAutoFillBackground(false);
+  viewport()->setMouseTracking(true);
+  connect(&Theme::instance(), &Theme::changed, this, [this] { applyTheme(); });
+}
+
+void TextView::setLiteralText(const QString& text) {
+  m_literal = text;
+  applyTheme();
+}
+
+void TextView::applyTheme() {
+  const Theme& theme = Theme::instance();
+  document()->setDefaultFont(theme.textFont());
+  QTextCursor cursor(document());
+  cursor.select(QTextCursor::Document);
+  cursor.removeSelectedText();
+  QTextCharFormat format;
+  format.setFont(theme.textFont());
+  format.setForeground(theme.tokens().text);
+  QTextBlockFormat block;
+  block.setLineHeight(theme.px(21), QTextBlockFormat::MinimumHeight);
+  cursor.setBlockFormat(block);
+  cursor.insertText(m_literal, format);
+}
+
+int TextView::heightAt(int width) {
+  if (document()->textWidth() != width) document()->setTextWidth(width);
+  return int(std::ceil(document()->size().height()));
+}
+
+QVariant TextView::loadResource(int, const QUrl&) {
+  return {};  // nothing is fetched, from nowhere
+}
+
+QMimeData* TextView::createMimeDataFromSelection() const {
+  const QTextCursor selection = textCursor();
+  QString text;
+  const QTextCursor all = [this] {
+    QTextCursor cursor(document());
+    cursor.select(QTextCursor::Document);
+    return cursor;
+  }();
+  if (selection.selectionStart() <= all.selectionStart() &&
+      selection.selectionEnd() >= all.selectionEnd()) {
+    text = sourceText();
+  } else {
+    text = selection.selectedText();
+    text.replace(QChar::ParagraphSeparator, '\n');
+    text.replace(QChar::LineSeparator, '\n');
+    text.replace(QChar(0xfdd0), '\t');  // Qt's marks around table cells
+    text.replace(QChar(0xfdd1), '\n');
+  }
+  auto* mime = new QMimeData;
+  mime->setText(text);
+  return mime;
+}
+
+int TextView::highlight(const QString& needle, int current) {
+  QList<QTextEdit::ExtraSelection> selections;
+  m_currentHighlight = {};
+  if (!needle.isEmpty()) {
+    const Tokens& t = Theme::instance().tokens();
+    QTextCursor found(document());
+    for (;;) {
+      found = document()->find(needle, found);
+      if (found.isNull()) break;
+      QTextEdit::ExtraSelection selection;
+      selection.cursor = found;
+      const bool isCurrent = selections.size() == current;
+      selection.format.setBackground(mix(t.background, t.information, isCurrent ? 0.55 : 0.25));
+      if (isCurrent) m_currentHighlight = cursorRect(found);
+      selections << selection;
+      if (selections.size() >= 2000) break;
+    }
+  }
+  setExtraSelections(selections);
+  return int(selections.size());
+}
+
+void TextView::wheelEvent(QWheelEvent* event) {
+  event->ignore();  // the view around scrolls
+}
+
+void TextView::mouseMoveEvent(QMouseEvent* event) {
+  QTextEdit::mouseMoveEvent(event);
+  const QString link = anchorAt(event->pos());
+  viewport()->setCursor(link.isEmpty() ? Qt::IBeamCursor : Qt::PointingHandCursor);
+  // Plain text as a tooltip: an escaped one, since QToolTip guesses.
+  viewport()->setToolTip(link.isEmpty()
+                             ? QString()
+                             : link.toHtmlEscaped().prepend("<span>") + QStringLiteral("</span>"));
+}
+
+void TextView::mousePressEvent(QMouseEvent* event) {
+  m_pressedLink = event->button() == Qt::LeftButton ? anchorAt(event->pos()) : QString();
+  QTextEdit::mousePressEvent(event);
+}
+
+void TextView::mouseReleaseEvent(QMouseEvent* event) {
+  QTextEdit::mouseReleaseEvent(event);
+  const QString pressed = std::exchange(m_pressedLink, {});
+  if (!pressed.isEmpty() && pressed == anchorAt(event->pos()) && !textCursor().hasSelection()) {
+    emit linkChosen(pressed);
+  }
+}
+
+void TextView::keyPressEvent(QKeyEvent* event) {
+  if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) &&
+      textCursor().charFormat().isAnchor()) {
+    emit linkChosen(textCursor().charFormat().anchorHref());
+    return;
+  }
+  // Up, Down and the page keys belong to the view around, unless the person selects.
+  const bool scrolls = event->key() == Qt::Key_PageUp || event->key() == Qt::Key_PageDown;
+  if (scrolls) {
+    event->ignore();
+    return;
+  }
+  QTextEdit::keyPressEvent(event);
+}
+
+void TextView::contextMenuEvent(QContextMenuEvent* event) {
+  emit menuRequested(event->globalPos(), anchorAt(event->pos()));
+}
+
+void askAndOpenLink(QWidget* parent, const QString& target) {
+  if (!isOpenableLink(target)) return;
+  const QUrl url(target, QUrl::StrictMode);
+  auto* box = new QMessageBox(parent);
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setTextFormat(Qt::PlainText);
+  box->setIcon(QMessageBox::Question);
+  box->setWindowTitle(QObject::tr("Open link"));
+  box->setText(QObject::tr("Open this address outside Vitrine?"));
+  // Encoded: letters that look like others, and characters that turn text around, show.
+  box->setInformativeText(QString::fromUtf8(url.toEncoded()));
+  QPushButton* open = box->addButton(QObject::tr("Open"), QMessageBox::AcceptRole);
+  QPushButton* cancel = box->addButton(QMessageBox::Cancel);
+  box->setDefaultButton(cancel);
+  QObject::connect(box, &QMessageBox::buttonClicked, box, [box, open, url](QAbstractButton* b) {
+    if (b == open) QDesktopServices::openUrl(url);
+    box->close();
+  });
+  box->open();
+}
+
+}  // namespace vitrine::ui
