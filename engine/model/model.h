@@ -64,6 +64,11 @@ class Model {
   /// Sentences for the user: an unknown pre-tokenizer, a substituted template, …
   const std::vector<std::string>& warnings() const;
 
+  /// Whether the file shrank or became unreadable after loading. Weights read from the mapping are
+  /// zeros from there on instead of a SIGBUS, so whoever computes with them asks after each step
+  /// (one atomic load a part). Any thread.
+  bool fileLost() const;
+
  private:
   Model();
   struct Impl;

@@ -23,6 +23,10 @@ class Tokenizer {
                                                      std::vector<std::string>& warnings);
   virtual ~Tokenizer() = default;
 
+  /// For the loader, before the tokenizer is shared: `id` is a control token although the file says
+  /// otherwise (a template's turn end that a conversion marked as ordinary).
+  virtual void markControl(TokenId id) = 0;
+
   /// Plain text: whatever it spells, no control token comes out.
   virtual std::vector<TokenId> encode(std::string_view text) const = 0;
   /// Text written by a template: control tokens are recognized, the longest first.

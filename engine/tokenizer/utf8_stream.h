@@ -6,8 +6,8 @@
 namespace vitrine::engine {
 
 /// Turns bytes that arrive in arbitrary cuts into whole UTF-8 characters. Incomplete characters
-/// are held back until they are whole; bytes that can never become one give one U+FFFD each run,
-/// exactly as for the same bytes at once.
+/// are held back until they are whole; each run of bytes that can never become one (a maximal
+/// subpart, Unicode 15 §3.9) gives one U+FFFD, exactly as for the same bytes at once.
 class Utf8Stream {
  public:
   /// The characters that became whole with these bytes.
