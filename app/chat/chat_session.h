@@ -3,7 +3,9 @@
 #include <QElapsedTimer>
 #include <QObject>
 #include <QTimer>
+#include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "app/chat/turn_metrics.h"
@@ -112,40 +114,54 @@ class ChatSession final : public QObject {
   void storeFailed(const QString& message);  ///< a write failed: the disk is full, …
 
  private:
-  engine::Result<void> startTurn(MessageId questionParent, const QString& questionText);
-  engine::Result<void> startAnswer(MessageId question);
   engine::Result<void> canStart() const;
-  void runTurn();
-  engine::GenerateRequest buildRequest();
+  engine::Result<void> ask(MessageId parent, const QString& text);
+  engine::Result<void> answer(MessageId question);
+  Message newAnswer(MessageId question) const;
+  void beginTurn(bool pathChanges);
+  void postRequest();
+  void endTurn(MessageState state);
   void rebuildPath();
-  void setPhase(TurnPhase phase);
-  void endTurn();
-  void saveProgress();
-  void applyDropped(int droppedMessages);
+  void markDropped(int droppedMessages, bool notify);
+  std::vector<Message> path() const;
   QString branchName() const;
+  std::vector<WayOut> waysOut(engine::ErrorCode code) const;
+  void setPhase(TurnPhase phase);
+  void saveProgress();
+  void noteStoreFailure(const engine::Result<void>& written);
+  void emitUsage();
   int rowOf(MessageId id) const;
+  const Message* node(MessageId id) const;
+  using Children = std::unordered_map<MessageId, std::vector<MessageId>>;
+  Children childrenByParent() const;
 
   void onTurnStarted(quint64 id, int prompt, int reused, int dropped);
   void onPrefill(quint64 id, int done, int total);
   void onTokens(quint64 id, const QString& text, const std::vector<engine::GeneratedToken>& tokens);
   void onFinished(quint64 id, const engine::TurnReport& report);
   void onFailed(quint64 id, const engine::Error& error);
+  void onFirstPaint(quint64 id, double milliseconds);
 
   ConversationStore& m_store;
   EngineClient& m_engine;
   Settings& m_settings;
   Conversation m_conversation;
-  std::vector<Message> m_tree;  // all nodes but the text of m_rows is the newer one
-  std::vector<MessageRow> m_rows;
-  std::vector<std::vector<int>> m_promptRows;  // rows behind each message of the last prompt
+  std::map<MessageId, Message> m_tree;            // all nodes
+  std::vector<MessageRow> m_rows;                 // the path
+  std::vector<std::vector<int>> m_promptOrigins;  // see PromptMessages::origins; last prompt
+
+  // The turn that runs, or ran last.
   TurnPhase m_phase = TurnPhase::kIdle;
-  engine::RequestId m_request = 0;
+  engine::RequestId m_request = 0;  // 0: idle
   engine::RequestId m_lastRequest = 0;
-  MessageId m_lastAnswer = 0;
+  Message m_answer;
+  TurnMetrics m_metrics;
+  QElapsedTimer m_sinceSend;
+  double m_beforeRequestMs = 0;  // from send to the engine's queue
   int m_streamingRow = -1;
+  int m_promptTokens = 0, m_generatedTokens = 0;
   int m_prefillDone = 0, m_prefillTotal = 0;
-  engine::SamplingParams m_usedSampling;
-  double m_firstPaintMs = 0;
+  bool m_storeFailureShown = false;
   std::optional<TurnFailure> m_failure;
   QTimer m_saveTimer;  // single shot, only while an answer has unsaved text
 };

@@ -47,6 +47,8 @@ class ConversationListModel final : public QAbstractListModel {
   void onChanged(qint64 id);
   void onRemoved(qint64 id);
   Section sectionOf(const Conversation& conversation) const;
+  int placeOf(const Conversation& conversation) const;
+  void noteNeighbour(int row);
 
   ConversationStore& m_store;
   QString m_filter;

@@ -4,9 +4,11 @@
 #include <QObject>
 #include <QString>
 #include <QTimer>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <set>
 #include <vector>
 
 #include "engine/engine.h"
@@ -76,18 +78,15 @@ class EngineClient final : public QObject {
   void setLoading(engine::RequestId id);
   void noteBusy();
 
-  struct Turn {
-    QElapsedTimer sinceRequest;
-    bool painted = false;
-  };
-
   std::mutex m_mutex;
   std::vector<engine::Event> m_waiting;  // guarded by m_mutex
   bool m_deliveryDue = false;            // guarded by m_mutex
 
   QTimer m_frame;  // single shot; runs only between a batch and the next
   QElapsedTimer m_lastFrame;
-  std::unordered_map<engine::RequestId, Turn> m_turns;
+  std::deque<engine::Event> m_batch;                       // delivered, not yet emitted
+  std::set<engine::RequestId> m_turns;                     // running
+  std::map<engine::RequestId, QElapsedTimer> m_unpainted;  // since the request
   engine::RequestId m_loading = 0;
   engine::EngineConfig m_config;
   engine::EngineConfig m_runningConfig;

@@ -36,6 +36,7 @@ class MessageListModel final : public QAbstractListModel {
 
  private:
   QPointer<ChatSession> m_session;
+  int m_count = 0;  // rows announced to the views
 };
 
 }  // namespace vitrine::app

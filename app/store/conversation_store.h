@@ -60,6 +60,8 @@ class ConversationStore final : public QObject {
   /// A question and the empty, streaming answer below it in one transaction; the answer becomes
   /// the active leaf. Call it before the engine starts.
   engine::Result<std::pair<Message, Message>> appendTurn(Message question, Message answer);
+  /// An answer that came to nothing starts over in place: empty, streaming, the active leaf.
+  engine::Result<Message> restart(Message answer);
   /// Text and ids so far of a streaming answer.
   engine::Result<void> saveProgress(const Message& message);
   /// Text, ids, state, error, metrics and model of an answer that ended.
@@ -90,6 +92,7 @@ class ConversationStore final : public QObject {
 
   QString m_file;
   QString m_connection;
+  QString m_writer;  // see live_writers.h
   QString m_notice;
   qint64 m_dataVersion = 0;
 };

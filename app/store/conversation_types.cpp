@@ -1,0 +1,37 @@
+#include "app/store/conversation_types.h"
+
+namespace vitrine::app {
+
+QString toString(Role role) {
+  switch (role) {
+    case Role::kSystem:
+      return QStringLiteral("system");
+    case Role::kUser:
+      return QStringLiteral("user");
+    case Role::kAssistant:
+      return QStringLiteral("assistant");
+  }
+  return {};
+}
+
+Role roleFromString(const QString& text) {
+  if (text == QLatin1String("assistant")) return Role::kAssistant;
+  if (text == QLatin1String("system")) return Role::kSystem;
+  return Role::kUser;
+}
+
+QString toString(MessageState state) {
+  switch (state) {
+    case MessageState::kComplete:
+      return QStringLiteral("complete");
+    case MessageState::kStreaming:
+      return QStringLiteral("streaming");
+    case MessageState::kStopped:
+      return QStringLiteral("stopped");
+    case MessageState::kFailed:
+      return QStringLiteral("failed");
+  }
+  return {};
+}
+
+}  // namespace vitrine::app
