@@ -1,0 +1,468 @@
+#include "engine/schedule/engine_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/schedule/prompt_builder.h"
+#include "engine/template/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace vitrine::engine {
+
+using Clock = Turn::Clock;
+
+EngineLoop::EngineLoop(EventListener listener) : m_listener(std::move(listener)) {
+  auto empty = std::make_shared<EngineSnapshot>();
+  empty->time = Clock::now();
+  m_snapshot = std::move(empty);
+  m_loader = std::make_unique<Worker>();
+  m_prompts = std::make_unique<Worker>();
+  m_thread = std::thread([this] { run(); });
+}
+
+EngineLoop::~EngineLoop() {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_quit = true;
+    for (auto& [id, stop] : m_stops) stop.request_stop();
+  }
+  m_wake.notify_one();
+  m_thread.join();
+  // The engine's thread has let go of a change that was waiting, so the loader is not held up.
+  m_loader.reset();
+  m_prompts.reset();
+}
+
+// ---------------------------------------------------------------- commands, any thread
+
+RequestId EngineLoop::newRequest(std::stop_token& stop) {
+  const RequestId id = m_nextId.fetch_add(1);
+  const std::lock_guard lock(m_mutex);
+  stop = m_stops[id].get_token();
+  return id;
+}
+
+void EngineLoop::post(Command command) {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (m_quit) return;  // nobody will take it; a load that waits for its promise goes on
+    m_commands.push_back(std::move(command));
+  }
+  m_wake.notify_one();
+}
+
+RequestId EngineLoop::load(std::filesystem::path path, EngineConfig config) {
+  return startLoad(true, std::move(path), std::move(config));
+}
+
+RequestId EngineLoop::reconfigure(EngineConfig config) {
+  return startLoad(false, {}, std::move(config));
+}
+
+RequestId EngineLoop::startLoad(bool isNewModel, std::filesystem::path path, EngineConfig config) {
+  std::stop_token stop;
+  const RequestId id = newRequest(stop);
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const PendingLoad& earlier : m_loads) {
+      // A change of settings does not stop the load of the model that it is meant for.
+      if (!isNewModel && earlier.isNewModel) continue;
+      if (const auto found = m_stops.find(earlier.id); found != m_stops.end()) {
+        found->second.request_stop();
+      }
+    }
+    m_loads.push_back(PendingLoad{id, isNewModel});
+    m_commands.push_back(Wake{});
+  }
+  m_wake.notify_one();
+  m_loader->post([this, id, isNewModel, path = std::move(path), config = std::move(config), stop] {
+    runLoad(id, isNewModel, path, config, stop);
+  });
+  return id;
+}
+
+void EngineLoop::unload() {
+  std::stop_token stop;
+  const RequestId id = newRequest(stop);
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const PendingLoad& earlier : m_loads) {
+      if (const auto found = m_stops.find(earlier.id); found != m_stops.end()) {
+        found->second.request_stop();
+      }
+    }
+  }
+  post(Unload{id});
+}
+
+RequestId EngineLoop::generate(GenerateRequest request) {
+  const auto arrival = Clock::now();
+  std::stop_token stop;
+  const RequestId id = newRequest(stop);
+  // std::function wants a copyable job.
+  auto shared = std::make_shared<GenerateRequest>(std::move(request));
+  m_prompts->post(
+      [this, id, shared, arrival, stop] { preparePrompt(id, std::move(*shared), arrival, stop); });
+  return id;
+}
+
+void EngineLoop::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(m_mutex);
+    const auto found = m_stops.find(id);
+    if (found == m_stops.end()) return;
+    found->second.request_stop();
+    m_commands.push_back(Wake{});
+  }
+  m_wake.notify_one();
+}
+
+void EngineLoop::forget(std::string conversation) {
+  post(Forget{std::move(conversation)});
+}
+
+void EngineLoop::clearCache() {
+  post(ClearCache{});
+}
+
+std::shared_ptr<const EngineSnapshot> EngineLoop::snapshot() const {
+  const std::lock_guard lock(m_mutex);
+  return m_snapshot;
+}
+
+std::shared_ptr<const Model> EngineLoop::model() const {
+  const std::lock_guard lock(m_mutex);
+  return m_sharedModel;
+}
+
+// ---------------------------------------------------------------- loading thread
+
+/// Reports a stage when it changes, and otherwise at most 20 times a second.
+Progress EngineLoop::progressOf(RequestId id) {
+  struct Last {
+    std::string stage;
+    Clock::time_point time{};
+  };
+  return [this, id, last = std::make_shared<Last>()](const std::string& stage, double fraction) {
+    const auto now = Clock::now();
+    if (stage == last->stage && fraction < 1.0 &&
+        now - last->time < std::chrono::milliseconds(50)) {
+      return;
+    }
+    last->stage = stage;
+    last->time = now;
+    post(Send{LoadProgressed{id, stage, fraction}});
+  };
+}
+
+void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
+                         const EngineConfig& config, std::stop_token stop) {
+  std::shared_ptr<const Model> current;
+  EngineConfig running;
+  {
+    const std::lock_guard lock(m_mutex);
+    current = m_sharedModel;
+    running = m_sharedConfig;
+  }
+  Result<std::unique_ptr<Loaded>> loaded;
+  if (stop.stop_requested()) {
+    loaded = fail(ErrorCode::kCancelled, "stopped before it began");
+  } else if (isNewModel) {
+    loaded = loadModel(path, config, progressOf(id), stop);
+  } else if (current) {
+    loaded = prepareChange(current, running, config, progressOf(id), stop);
+  } else {
+    loaded = fail(ErrorCode::kNotFound, "no model is loaded that could be changed");
+  }
+  if (!loaded) {
+    post(EndLoad{LoadFailed{id, std::move(loaded).error(), current != nullptr}});
+    return;
+  }
+  (*loaded)->id = id;
+  (*loaded)->stop = stop;
+  // The next job starts from what this one brought, so wait until it is in force.
+  auto applied = (*loaded)->applied.get_future();
+  current.reset();
+  post(Apply{std::move(*loaded)});
+  applied.wait();
+}
+
+// ---------------------------------------------------------------- prompt thread
+
+void EngineLoop::preparePrompt(RequestId id, GenerateRequest request, Clock::time_point arrival,
+                               std::stop_token stop) {
+  std::shared_ptr<const Model> model;
+  int contextTokens = 0;
+  {
+    const std::lock_guard lock(m_mutex);
+    model = m_sharedModel;
+    contextTokens = m_sharedContext;
+  }
+  const auto failWith = [&](Error error) { post(Send{TurnFailed{id, std::move(error)}}); };
+  if (!model) {
+    failWith(Error{ErrorCode::kNotFound, "no model is loaded; open one first"});
+    return;
+  }
+  if (auto valid = request.sampling.validate(); !valid) {
+    failWith(std::move(valid).error());
+    return;
+  }
+  auto prompt = buildPrompt(model->chatTemplate(), model->tokenizer(), request, contextTokens);
+  if (!prompt) {
+    failWith(std::move(prompt).error());
+    return;
+  }
+  const Turn::Language language{&model->tokenizer(), &model->endTokens()};
+  auto turn = std::make_unique<Turn>(id, std::move(request), std::move(*prompt), language, arrival,
+                                     std::move(stop));
+  post(SubmitTurn{std::move(turn), std::move(model)});
+}
+
+// ---------------------------------------------------------------- the engine's thread
+
+bool EngineLoop::hasWork() const {
+  return (m_scheduler && !m_scheduler->isIdle()) || m_pending != nullptr;
+}
+
+void EngineLoop::run() {
+  constexpr auto kSnapshotInterval = std::chrono::milliseconds(100);
+  std::deque<Command> commands;
+  while (true) {
+    {
+      std::unique_lock lock(m_mutex);
+      if (m_commands.empty() && !m_quit && !hasWork()) {
+        lock.unlock();
+        setActive(false);
+        publishSnapshot();
+        lock.lock();
+        m_wake.wait(lock, [this] { return m_quit || !m_commands.empty(); });
+      }
+      if (m_quit) break;
+      commands.swap(m_commands);
+    }
+    for (Command& command : commands) {
+      std::visit([this](auto& one) { handle(one); }, command);
+    }
+    commands.clear();
+    if (m_pending) applyPending();
+    if (m_scheduler && !m_scheduler->isIdle()) {
+      setActive(true);
+      m_scheduler->step();
+      if (Clock::now() - m_published >= kSnapshotInterval) publishSnapshot();
+    }
+  }
+  m_pending.reset();
+  dropModel();
+  const std::lock_guard lock(m_mutex);
+  m_commands.clear();  // breaks the promise of a load that came just now
+}
+
+void EngineLoop::handle(SubmitTurn& command) {
+  if (command.model != m_model || !m_scheduler) {
+    TurnReport report = command.turn->report(StopReason::kCancelled);
+    send(TurnFinished{command.turn->id(), std::move(report)});
+  } else if (m_pending) {
+    m_held.push_back(std::move(command.turn));
+  } else {
+    m_scheduler->submit(std::move(command.turn));
+  }
+}
+
+void EngineLoop::handle(Send& command) {
+  send(command.event);
+}
+
+void EngineLoop::handle(EndLoad& command) {
+  command.failure.kept = m_model != nullptr;
+  send(command.failure);
+}
+
+void EngineLoop::handle(Apply& command) {
+  if (!command.loaded->isNewModel && command.loaded->model != m_model) {
+    send(LoadFailed{
+        command.loaded->id,
+        Error{ErrorCode::kNotFound, "the model was unloaded before the change was ready"},
+        m_model != nullptr});
+    return;
+  }
+  m_pending = std::move(command.loaded);
+  if (m_pending->isNewModel && m_scheduler && !m_pending->stop.stop_requested()) {
+    m_scheduler->cancelAll();
+  }
+}
+
+void EngineLoop::handle(Unload& command) {
+  dropModel();
+  publishModel();
+  send(ModelUnloaded{command.id});
+}
+
+void EngineLoop::handle(Forget& command) {
+  if (m_scheduler) m_scheduler->forget(command.conversation);
+}
+
+void EngineLoop::handle(ClearCache&) {
+  if (m_scheduler) m_scheduler->clearCache("cache cleared");
+}
+
+// ---------------------------------------------------------------- changing what runs
+
+bool EngineLoop::takesEffectAtOnce(const Loaded& loaded) const {
+  return !loaded.backend && m_backend && m_backend->cacheShape().type == loaded.plan.shape.type &&
+         m_config.cache.blockSize == loaded.config.cache.blockSize &&
+         m_config.cache.budgetBytes == loaded.config.cache.budgetBytes &&
+         m_config.contextTokens == loaded.config.contextTokens;
+}
+
+void EngineLoop::applyPending() {
+  if (m_pending->stop.stop_requested()) {
+    const auto dropped = std::move(m_pending);
+    send(LoadFailed{dropped->id, Error{ErrorCode::kCancelled, "stopped on request"},
+                    m_model != nullptr});
+  } else if (takesEffectAtOnce(*m_pending)) {
+    const auto change = std::move(m_pending);
+    m_config = change->config;
+    m_scheduler->setOptions(schedulerOptions());
+    publishModel();
+    send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+    change->applied.set_value();
+  } else if (!m_scheduler || m_scheduler->isIdle()) {
+    const auto change = std::move(m_pending);
+    if (installBackend(*change)) {
+      send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+    }
+    publishSnapshot();
+    change->applied.set_value();
+  } else {
+    return;  // running turns finish first
+  }
+  for (auto& turn : m_held) m_scheduler->submit(std::move(turn));
+  m_held.clear();
+}
+
+/// Requires: no turn runs. False if it failed; the old state is then in force where that is
+/// possible.
+bool EngineLoop::installBackend(Loaded& loaded) {
+  setActive(false);
+  ReuseHistory history;
+  if (m_scheduler) {
+    m_totals = m_scheduler->totals();
+    history = std::move(m_scheduler->history());
+  }
+  m_scheduler.reset();
+  std::string reason = "precision changed";
+  if (loaded.backend) {
+    if (loaded.isNewModel) reason = "model changed";
+    m_backend = std::move(loaded.backend);
+  } else {
+    const KvShape before = m_backend->cacheShape();
+    if (loaded.plan.shape.type == before.type) reason = "cache resized";
+    if (auto made = m_backend->configureCache(loaded.plan.shape); !made) {
+      const bool restored = m_backend->configureCache(before).has_value();
+      if (!restored) dropModel();
+      if (restored) makeScheduler();
+      publishModel();
+      send(LoadFailed{loaded.id, std::move(made).error(), restored});
+      return false;
+    }
+  }
+  m_model = loaded.model;
+  m_config = loaded.config;
+  m_contextTokens = loaded.plan.contextTokens;
+  makeScheduler();
+  history.emptied(reason);
+  m_scheduler->history() = std::move(history);
+  publishModel();
+  return true;
+}
+
+void EngineLoop::makeScheduler() {
+  m_scheduler = std::make_unique<Scheduler>(*m_backend, schedulerOptions(),
+                                            [this](const Event& event) { send(event); });
+  m_scheduler->totals() = m_totals;
+}
+
+void EngineLoop::dropModel() {
+  for (auto& turn : m_held) {
+    send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
+  }
+  m_held.clear();
+  if (m_scheduler) {
+    m_scheduler->cancelAll();
+    m_totals = m_scheduler->totals();
+  }
+  setActive(false);
+  m_scheduler.reset();
+  m_backend.reset();
+  m_model.reset();
+}
+
+Scheduler::Options EngineLoop::schedulerOptions() const {
+  Scheduler::Options options;
+  options.contextTokens = m_contextTokens;
+  options.prefillChunk = m_config.prefillChunk;
+  options.maxSequences = m_config.maxSequences;
+  options.cache = m_config.cache;
+  if (m_model) {
+    const ModelConfig& model = m_model->config();
+    const int valueBytes = m_config.cache.type == KvType::kInt8 ? 1 : 2;
+    options.valueBytesPerPosition = 2ULL * static_cast<std::uint64_t>(model.nLayers) *
+                                    static_cast<std::uint64_t>(model.kvDim()) *
+                                    static_cast<std::uint64_t>(valueBytes);
+  }
+  return options;
+}
+
+// ---------------------------------------------------------------- what others see
+
+void EngineLoop::send(const Event& event) {
+  if (const auto* finished = std::get_if<TurnFinished>(&event)) forgetRequest(finished->id);
+  if (const auto* failed = std::get_if<TurnFailed>(&event)) forgetRequest(failed->id);
+  if (const auto* loaded = std::get_if<ModelLoaded>(&event)) forgetRequest(loaded->id);
+  if (const auto* failed = std::get_if<LoadFailed>(&event)) forgetRequest(failed->id);
+  if (const auto* unloaded = std::get_if<ModelUnloaded>(&event)) forgetRequest(unloaded->id);
+  m_listener(event);
+}
+
+void EngineLoop::forgetRequest(RequestId id) {
+  const std::lock_guard lock(m_mutex);
+  m_stops.erase(id);
+  std::erase_if(m_loads, [id](const PendingLoad& load) { return load.id == id; });
+}
+
+void EngineLoop::setActive(bool active) {
+  if (!m_backend || m_active == active) return;
+  m_active = active;
+  m_backend->setActive(active);
+}
+
+void EngineLoop::publishModel() {
+  const std::lock_guard lock(m_mutex);
+  m_sharedModel = m_model;
+  m_sharedConfig = m_config;
+  m_sharedContext = m_contextTokens;
+}
+
+void EngineLoop::publishSnapshot() {
+  auto snapshot = std::make_shared<EngineSnapshot>();
+  snapshot->time = m_published = Clock::now();
+  if (m_scheduler) {
+    m_scheduler->describe(*snapshot);
+  } else {
+    snapshot->prefixQueries = m_totals.prefixQueries;
+    snapshot->prefixHits = m_totals.prefixHits;
+    snapshot->promptTokens = m_totals.promptTokens;
+    snapshot->generatedTokens = m_totals.generatedTokens;
+  }
+  const std::lock_guard lock(m_mutex);
+  if (m_scheduler && !m_scheduler->isIdle()) {
+    snapshot->state = EngineState::kBusy;
+  } else if (!m_loads.empty()) {
+    snapshot->state = EngineState::kLoading;
+  } else {
+    snapshot->state = m_model ? EngineState::kReady : EngineState::kEmpty;
+  }
+  m_snapshot = std::move(snapshot);
+}
+
+}  // namespace vitrine::engine

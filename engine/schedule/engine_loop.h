@@ -1,0 +1,146 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "engine/engine_types.h"
+#include "engine/schedule/loader.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/schedule/turn.h"
+#include "engine/schedule/worker.h"
+
+namespace vitrine::engine {
+
+/// What stands behind Engine: the inference thread with its one command queue, a thread that loads
+/// models and converts weights, and one that renders and tokenizes prompts, so that neither holds
+/// up the answers that run. All three sleep when there is nothing to do.
+///
+/// A change of the configuration (reconfigure) is prepared while turns go on. When it is ready,
+/// turns that run finish as they began, those that come meanwhile wait, and it takes effect between
+/// the two. Switches that need no other blocks (reuse, the cache off, layout, chunk) take effect at
+/// once, for turns that begin from then on. A later change or load supersedes an earlier one that
+/// is still on its way: that one ends in LoadFailed with kCancelled.
+class EngineLoop final {
+ public:
+  explicit EngineLoop(EventListener listener);
+  ~EngineLoop();
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
+
+  // Any thread; as in Engine.
+  RequestId load(std::filesystem::path path, EngineConfig config);
+  RequestId reconfigure(EngineConfig config);
+  void unload();
+  RequestId generate(GenerateRequest request);
+  void cancel(RequestId id);
+  void forget(std::string conversation);
+  void clearCache();
+  std::shared_ptr<const EngineSnapshot> snapshot() const;
+  std::shared_ptr<const Model> model() const;
+
+ private:
+  /// A turn whose prompt is built, for the model whose tokens it has.
+  struct SubmitTurn {
+    std::unique_ptr<Turn> turn;
+    std::shared_ptr<const Model> model;
+  };
+  struct Send {
+    Event event;
+  };  // from the other threads, in order with the rest
+  struct EndLoad {
+    LoadFailed failure;
+  };
+  struct Apply {
+    std::unique_ptr<Loaded> loaded;
+  };
+  struct Unload {
+    RequestId id;
+  };
+  struct Forget {
+    std::string conversation;
+  };
+  struct ClearCache {};
+  struct Wake {};
+  using Command = std::variant<SubmitTurn, Send, EndLoad, Apply, Unload, Forget, ClearCache, Wake>;
+
+  struct PendingLoad {
+    RequestId id;
+    bool isNewModel;
+  };
+
+  // Any thread.
+  RequestId newRequest(std::stop_token& stop);
+  void post(Command command);
+  RequestId startLoad(bool isNewModel, std::filesystem::path path, EngineConfig config);
+  Progress progressOf(RequestId id);
+
+  // Loading and prompt threads.
+  void runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
+               const EngineConfig& config, std::stop_token stop);
+  void preparePrompt(RequestId id, GenerateRequest request, Turn::Clock::time_point arrival,
+                     std::stop_token stop);
+
+  // The engine's thread.
+  void run();
+  bool hasWork() const;
+  void handle(SubmitTurn& command);
+  void handle(Send& command);
+  void handle(EndLoad& command);
+  void handle(Apply& command);
+  void handle(Unload& command);
+  void handle(Forget& command);
+  void handle(ClearCache& command);
+  void handle(Wake&) {}
+  void applyPending();
+  bool takesEffectAtOnce(const Loaded& loaded) const;
+  bool installBackend(Loaded& loaded);
+  void makeScheduler();
+  void dropModel();
+  void send(const Event& event);
+  void forgetRequest(RequestId id);
+  Scheduler::Options schedulerOptions() const;
+  void setActive(bool active);
+  void publishModel();
+  void publishSnapshot();
+
+  EventListener m_listener;
+  std::atomic<RequestId> m_nextId{1};
+
+  mutable std::mutex m_mutex;  // guards the group below
+  std::condition_variable m_wake;
+  std::deque<Command> m_commands;
+  bool m_quit = false;
+  std::unordered_map<RequestId, std::stop_source> m_stops;
+  std::vector<PendingLoad> m_loads;
+  std::shared_ptr<const EngineSnapshot> m_snapshot;
+  std::shared_ptr<const Model> m_sharedModel;
+  EngineConfig m_sharedConfig;
+  int m_sharedContext = 0;
+
+  // The engine's thread alone.
+  std::shared_ptr<const Model> m_model;
+  std::unique_ptr<Backend> m_backend;
+  std::unique_ptr<Scheduler> m_scheduler;  // after the backend that it uses
+  EngineConfig m_config;
+  int m_contextTokens = 0;
+  std::unique_ptr<Loaded> m_pending;
+  std::deque<std::unique_ptr<Turn>> m_held;  // came while a change waits for running turns
+  Scheduler::Totals m_totals;
+  bool m_active = false;
+  Turn::Clock::time_point m_published{};
+
+  std::thread m_thread;
+  std::unique_ptr<Worker> m_loader, m_prompts;
+};
+
+}  // namespace vitrine::engine

@@ -1,0 +1,84 @@
+#include "engine/schedule/loader.h"
+
+#include <utility>
+
+#include "engine/measure/machine.h"
+#include "engine/template/chat_template.h"
+
+namespace vitrine::engine {
+namespace {
+
+Result<void> checkConfig(const EngineConfig& config) {
+  if (config.threads < 0 || config.prefillChunk < 1 || config.maxSequences < 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "threads ({}) must be 0 or more, the prefill chunk ({}) and the number of "
+                "sequences ({}) at least 1",
+                config.threads, config.prefillChunk, config.maxSequences);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
+                                           const EngineConfig& config, const Progress& progress,
+                                           std::stop_token stop, CachePlan& plan) {
+  const BackendOptions options{config.precision, config.threads};
+  VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
+  VITRINE_ASSIGN(plan, planCache(model->config(), config, availableMemoryBytes()));
+  VITRINE_TRY(backend->configureCache(plan.shape));
+  return backend;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
+                                          const EngineConfig& config, const Progress& progress,
+                                          std::stop_token stop) {
+  VITRINE_TRY(checkConfig(config));
+  auto loaded = std::make_unique<Loaded>();
+  VITRINE_ASSIGN(loaded->model, Model::load(path, progress, stop));
+  VITRINE_ASSIGN(loaded->backend, makeReady(loaded->model, config, progress, stop, loaded->plan));
+  loaded->config = config;
+  loaded->isNewModel = true;
+  return loaded;
+}
+
+Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
+                                              const EngineConfig& running,
+                                              const EngineConfig& wanted, const Progress& progress,
+                                              std::stop_token stop) {
+  VITRINE_TRY(checkConfig(wanted));
+  auto loaded = std::make_unique<Loaded>();
+  loaded->config = wanted;
+  if (wanted.backend != running.backend || wanted.precision != running.precision ||
+      wanted.threads != running.threads) {
+    VITRINE_ASSIGN(loaded->backend, makeReady(model, wanted, progress, stop, loaded->plan));
+  } else {
+    VITRINE_ASSIGN(loaded->plan, planCache(model->config(), wanted, availableMemoryBytes()));
+  }
+  loaded->model = std::move(model);
+  return loaded;
+}
+
+std::shared_ptr<const ModelInfo> describeModel(const Model& model, const Backend& backend,
+                                               const EngineConfig& config, int contextTokens) {
+  auto info = std::make_shared<ModelInfo>();
+  info->path = model.path().string();
+  info->config = model.config();
+  info->name = model.config().name;
+  info->architecture = model.config().architecture;
+  info->quantization = model.quantizationName();
+  info->fingerprint = model.fingerprint();
+  info->defaults = model.generationDefaults();
+  info->parameters = model.parameterCount();
+  info->fileBytes = model.fileBytes();
+  info->contextTokens = contextTokens;
+  info->warnings = model.warnings();
+  info->templateSubstituteReason = model.chatTemplate().substituteReason();
+  info->acceptsSystemMessage = model.chatTemplate().acceptsSystemMessage();
+  info->backend = backend.info();
+  info->running = config;
+  info->memory = backend.memory();
+  return info;
+}
+
+}  // namespace vitrine::engine

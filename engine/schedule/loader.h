@@ -1,0 +1,46 @@
+#pragma once
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <stop_token>
+
+#include "engine/backend/backend.h"
+#include "engine/base/result.h"
+#include "engine/cache/cache_plan.h"
+#include "engine/engine_types.h"
+
+namespace vitrine::engine {
+
+/// A model that is ready to run, or the change of one; goes from the loading thread to the
+/// engine's.
+struct Loaded {
+  RequestId id = 0;
+  std::shared_ptr<const Model> model;
+  /// Null: the backend stays; its pool is made again if the shape differs.
+  std::unique_ptr<Backend> backend;
+  EngineConfig config;
+  CachePlan plan;
+  std::stop_token stop;
+  bool isNewModel = false;
+  /// Set (or broken) once the engine's thread has taken or refused it.
+  std::promise<void> applied;
+};
+
+/// Loads a model and makes its backend with its KV pool. The long part; any thread.
+Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
+                                          const EngineConfig& config, const Progress& progress,
+                                          std::stop_token stop);
+
+/// Prepares a change of a running model: converts weights only where the new configuration needs
+/// others than `running`.
+Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
+                                              const EngineConfig& running,
+                                              const EngineConfig& wanted, const Progress& progress,
+                                              std::stop_token stop);
+
+/// What is told about a loaded model.
+std::shared_ptr<const ModelInfo> describeModel(const Model& model, const Backend& backend,
+                                               const EngineConfig& config, int contextTokens);
+
+}  // namespace vitrine::engine

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/base/types.h"
+#include "engine/engine_types.h"
+
+namespace vitrine::engine {
+
+class ChatTemplate;
+class Tokenizer;
+
+struct BuiltPrompt {
+  std::vector<TokenId> tokens;
+  int droppedMessages = 0;
+  float renderMs = 0, tokenizeMs = 0;
+};
+
+/// Renders and tokenizes a request for a context of `contextTokens`. Any thread.
+///
+/// At least one token of the context is left for the answer. What does not fit is refused with
+/// kContextFull and both numbers, or with ContextPolicy::kDropOldest its oldest turns are left out;
+/// system messages at the beginning and the last question stay. Turns leave in steps of a quarter
+/// of the context, so that the next turns still begin with the same tokens and find them cached.
+Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
+                                const GenerateRequest& request, int contextTokens);
+
+}  // namespace vitrine::engine

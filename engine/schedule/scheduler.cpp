@@ -1,0 +1,361 @@
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "engine/base/check.h"
+
+namespace vitrine::engine {
+
+using Clock = Turn::Clock;
+
+Scheduler::Scheduler(Backend& backend, const Options& options, EventListener listener)
+    : m_backend(backend), m_options(options), m_listener(std::move(listener)), m_cache(backend) {}
+
+Scheduler::~Scheduler() = default;
+
+void Scheduler::submit(TurnPointer turn) {
+  m_waiting.push_back(std::move(turn));
+}
+
+void Scheduler::step() {
+  retireStopped();
+  admitWaiting();
+  planBatch();
+  if (m_batch.empty()) return;
+  const auto start = Clock::now();
+  auto logits = runBatch();
+  if (!logits) {
+    batchFailed(logits.error());
+    return;
+  }
+  takeResults(*logits, Clock::now() - start);
+  removeEnded();
+}
+
+void Scheduler::retireStopped() {
+  for (TurnPointer& turn : m_running) {
+    if (turn->stopRequested()) {
+      finish(*turn, StopReason::kCancelled);
+      turn.reset();
+    }
+  }
+  removeEnded();
+  std::erase_if(m_waiting, [this](TurnPointer& turn) {
+    if (!turn->stopRequested()) return false;
+    finish(*turn, StopReason::kCancelled);
+    return true;
+  });
+}
+
+void Scheduler::removeEnded() {
+  std::erase_if(m_running, [](const TurnPointer& turn) { return turn == nullptr; });
+}
+
+void Scheduler::cancelAll() {
+  for (TurnPointer& turn : m_running) finish(*turn, StopReason::kCancelled);
+  m_running.clear();
+  for (TurnPointer& turn : m_waiting) finish(*turn, StopReason::kCancelled);
+  m_waiting.clear();
+}
+
+// ---------------------------------------------------------------- admission
+
+CacheMode Scheduler::cacheMode() const {
+  CacheMode mode;
+  mode.keep = m_options.cache.enabled;
+  mode.reuse = m_options.cache.enabled && m_options.cache.reuse;
+  mode.reserveTokens =
+      m_options.cache.layout == KvLayout::kContiguous ? m_options.contextTokens : 0;
+  return mode;
+}
+
+/// First come, first served: a turn that does not fit yet keeps those behind it waiting, so that
+/// none is passed over for ever.
+void Scheduler::admitWaiting() {
+  while (!m_waiting.empty() && runningCount() < std::max(1, m_options.maxSequences)) {
+    if (!admit(m_waiting.front())) return;
+    m_waiting.pop_front();
+  }
+}
+
+/// True if the turn left the queue: it runs, or it failed.
+bool Scheduler::admit(TurnPointer& turn) {
+  const int length = turn->sequence.length();
+  if (length >= m_options.contextTokens && !turn->hasToken()) {
+    failTurn(*turn, Error{ErrorCode::kContextFull,
+                          fmt::format("the prompt has {} tokens, but the context holds {} and one "
+                                      "must be left for the answer",
+                                      length, m_options.contextTokens)});
+    return true;
+  }
+  if (!turn->wasAdmitted()) turn->sequence.mode = cacheMode();
+  turn->sequence.owner = m_cache.ownerFor(turn->request().conversation, turn->request().branch);
+  const auto start = Clock::now();
+  // Every running sequence may need a block at its next step.
+  const auto begun = m_cache.begin(turn->sequence, runningCount());
+  if (!begun) {
+    failTurn(*turn, begun.error());
+    return true;
+  }
+  if (!*begun) {
+    if (!m_running.empty()) return false;
+    failTurn(
+        *turn,
+        Error{ErrorCode::kOutOfMemory,
+              fmt::format("the turn needs {} blocks, but the KV pool has {}",
+                          m_cache.blocksFor(std::max(length, turn->sequence.mode.reserveTokens)),
+                          m_cache.nBlocks())});
+    return true;
+  }
+  if (!turn->wasAdmitted()) {
+    const Sequence& sequence = turn->sequence;
+    const char* off = !sequence.mode.keep    ? "cache off"
+                      : !sequence.mode.reuse ? "reuse off"
+                                             : nullptr;
+    turn->admitted(Clock::now() - start,
+                   off != nullptr ? off
+                                  : m_history.explain(turn->request().conversation, sequence.tokens,
+                                                      sequence.computed));
+    m_totals.promptTokens += static_cast<std::uint64_t>(length);
+    if (off == nullptr) {
+      m_totals.prefixQueries += static_cast<std::uint64_t>(length);
+      m_totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
+    }
+    m_listener(TurnStarted{turn->id(), length, sequence.computed, turn->droppedMessages()});
+  }
+  const auto place =
+      std::find_if(m_running.begin(), m_running.end(),
+                   [&](const TurnPointer& other) { return other->id() > turn->id(); });
+  m_running.insert(place, std::move(turn));
+  return true;
+}
+
+// ---------------------------------------------------------------- one batch
+
+void Scheduler::addToBatch(Turn& turn, int nTokens) {
+  const Sequence& sequence = turn.sequence;
+  const bool last = nTokens == turn.pendingTokens();
+  m_rows.push_back(Row{&turn, nTokens, last});
+  BatchSequence entry;
+  entry.tokens =
+      std::span(sequence.tokens)
+          .subspan(static_cast<std::size_t>(sequence.computed), static_cast<std::size_t>(nTokens));
+  entry.firstPosition = sequence.computed;
+  const int blocks = m_cache.blocksFor(sequence.computed + nTokens);
+  entry.blockTable = std::span(sequence.table).first(static_cast<std::size_t>(blocks));
+  entry.logitRows = last ? 1 : 0;
+  m_batch.push_back(entry);
+}
+
+void Scheduler::planBatch() {
+  m_rows.clear();
+  m_batch.clear();
+  // Blocks first, the oldest first: whoever is put back for it is younger, and not yet planned.
+  for (std::size_t i = 0; i < m_running.size(); ++i) {
+    while (i < m_running.size() &&
+           !m_cache.reserve(m_running[i]->sequence, m_running[i]->sequence.length())) {
+      preemptYoungest();
+    }
+  }
+  for (const TurnPointer& turn : m_running) {
+    if (turn->pendingTokens() == 1) addToBatch(*turn, 1);
+  }
+  int budget = std::max(1, m_options.prefillChunk);
+  for (const TurnPointer& turn : m_running) {
+    if (turn->pendingTokens() == 1 || budget == 0) continue;
+    const int chunk = std::min(budget, turn->pendingTokens());
+    addToBatch(*turn, chunk);
+    budget -= chunk;
+  }
+}
+
+void Scheduler::preemptYoungest() {
+  VITRINE_CHECK(!m_running.empty(), "a sequence that runs alone has room for the whole context");
+  TurnPointer turn = std::move(m_running.back());
+  m_running.pop_back();
+  m_cache.end(turn->sequence);
+  const auto place =
+      std::find_if(m_waiting.begin(), m_waiting.end(),
+                   [&](const TurnPointer& other) { return other->id() > turn->id(); });
+  m_waiting.insert(place, std::move(turn));
+}
+
+/// Out of memory is not the end: cached blocks go, and the same batch is tried once more.
+Result<LogitsView> Scheduler::runBatch() {
+  auto logits = m_backend.forward(m_batch);
+  if (logits || logits.error().code != ErrorCode::kOutOfMemory) return logits;
+  clearCache("shed for memory");
+  return m_backend.forward(m_batch);
+}
+
+/// The turn that asked for most of the failed batch ends; what the others have in their blocks is
+/// as it was, and they go on with the next step.
+void Scheduler::batchFailed(const Error& error) {
+  if (error.code == ErrorCode::kDeviceLost) {
+    for (TurnPointer& turn : m_running) failTurn(*turn, error);
+    m_running.clear();
+    return;
+  }
+  const Row* largest = &m_rows.front();
+  for (const Row& row : m_rows) {
+    if (row.tokens >= largest->tokens) largest = &row;
+  }
+  for (TurnPointer& turn : m_running) {
+    if (turn.get() != largest->turn) continue;
+    failTurn(*turn, error);
+    turn.reset();
+  }
+  removeEnded();
+}
+
+void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) {
+  int row = 0;
+  for (const Row& planned : m_rows) {
+    Turn& turn = *planned.turn;
+    turn.computed(planned.tokens, stepTime);
+    m_cache.advance(turn.sequence, planned.tokens);
+    const int logitRow = planned.sampled ? row++ : -1;
+    std::optional<StopReason> ended;
+    if (turn.stopRequested()) {
+      ended = StopReason::kCancelled;
+    } else if (planned.sampled) {
+      ended = turn.sample(logits.row(logitRow), m_options.contextTokens, m_ready);
+      ++m_totals.generatedTokens;
+      if (!m_ready.text.empty() || !m_ready.tokens.empty()) m_listener(m_ready);
+      if (!turn.sequence.mode.keep) m_cache.rewind(turn.sequence);
+    } else if (!turn.hasToken()) {
+      m_listener(PrefillProgressed{turn.id(), turn.sequence.computed, turn.promptTokens()});
+    }
+    if (!ended) continue;
+    finish(turn, *ended);
+    for (TurnPointer& running : m_running) {
+      if (running.get() == &turn) running.reset();
+    }
+  }
+}
+
+// ---------------------------------------------------------------- ending
+
+void Scheduler::finish(Turn& turn, StopReason reason) {
+  if (std::string rest = turn.finishText(); !rest.empty()) {
+    m_listener(TokensReady{turn.id(), std::move(rest), {}});
+  }
+  TurnReport report = makeReport(turn, reason);
+  releaseBlocks(turn);
+  m_listener(TurnFinished{turn.id(), std::move(report)});
+}
+
+void Scheduler::failTurn(Turn& turn, Error error) {
+  releaseBlocks(turn);
+  m_listener(TurnFailed{turn.id(), std::move(error)});
+}
+
+void Scheduler::releaseBlocks(Turn& turn) {
+  Sequence& sequence = turn.sequence;
+  if (sequence.table.empty()) return;
+  if (sequence.mode.keep) {
+    m_history.record(turn.request().conversation,
+                     std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)));
+  }
+  m_cache.end(sequence);
+}
+
+KvUse Scheduler::kvUse(const Turn& turn) const {
+  KvUse use;
+  use.blockSize = m_cache.blockSize();
+  use.blocksTotal = m_cache.nBlocks();
+  use.blocksUsed = static_cast<int>(turn.sequence.table.size());
+  const auto blockBytes = m_backend.memory().kvBytesPerBlock;
+  // Without a cache the blocks were just rewound: what the step wrote is all but the new token.
+  const int positions = turn.sequence.mode.keep || turn.sequence.table.empty()
+                            ? turn.sequence.computed
+                            : std::max(0, turn.sequence.length() - 1);
+  const auto filled = static_cast<std::uint64_t>(positions);
+  use.bytesUsed = filled * blockBytes / static_cast<std::uint64_t>(use.blockSize);
+  use.bytesReserved = static_cast<std::uint64_t>(use.blocksUsed) * blockBytes;
+  use.bytesFormula = filled * m_options.valueBytesPerPosition;
+  return use;
+}
+
+TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
+  TurnReport report = turn.report(reason);
+  report.kv = kvUse(turn);
+  const BackendMemory memory = m_backend.memory();
+  if (report.generatedTokens > 1) {
+    report.bandwidthBytesPerToken = static_cast<double>(memory.weightBytesPerToken) +
+                                    turn.meanPositionsRead() *
+                                        static_cast<double>(memory.kvBytesPerBlock) /
+                                        m_cache.blockSize();
+  }
+  report.backend = m_backend.info().name;
+  report.weights = toString(m_backend.precision().weights);
+  report.activations = toString(m_backend.precision().activations);
+  report.kvType = toString(m_backend.cacheShape().type);
+  return report;
+}
+
+// ---------------------------------------------------------------- the cache, from outside
+
+void Scheduler::forget(const std::string& conversation) {
+  m_cache.forget(conversation);
+  m_history.forget(conversation);
+}
+
+void Scheduler::clearCache(const std::string& reason) {
+  m_cache.clear();
+  m_history.emptied(reason);
+}
+
+void Scheduler::describe(EngineSnapshot& snapshot) const {
+  const BlockPool& pool = m_cache.pool();
+  snapshot.runningSequences = runningCount();
+  snapshot.waitingSequences = waitingCount();
+  snapshot.shape = m_backend.cacheShape();
+  snapshot.memory = m_backend.memory();
+  snapshot.bytesPerBlock = snapshot.memory.kvBytesPerBlock;
+  snapshot.blocksFree = pool.freeCount();
+  snapshot.blocksCached = pool.cachedCount();
+  snapshot.blocksUsed = pool.usedCount();
+  snapshot.prefixQueries = m_totals.prefixQueries;
+  snapshot.prefixHits = m_totals.prefixHits;
+  snapshot.promptTokens = m_totals.promptTokens;
+  snapshot.generatedTokens = m_totals.generatedTokens;
+
+  const auto& owners = m_cache.owners();
+  std::vector<std::int16_t> shownAs(owners.size(), -1);
+  snapshot.blocks.resize(static_cast<std::size_t>(pool.size()));
+  for (BlockId block = 0; block < pool.size(); ++block) {
+    BlockCell& cell = snapshot.blocks[static_cast<std::size_t>(block)];
+    const int references = pool.references(block);
+    cell.state = references > 0       ? BlockState::kUsed
+                 : pool.isKept(block) ? BlockState::kCached
+                                      : BlockState::kFree;
+    cell.filled = static_cast<std::uint8_t>(std::min(pool.filled(block), 255));
+    cell.references = static_cast<std::uint16_t>(std::min(references, 65535));
+    const OwnerId owner = pool.owner(block);
+    if (owner == kNoOwner) continue;
+    auto& index = shownAs[static_cast<std::size_t>(owner)];
+    if (index < 0) {
+      index = static_cast<std::int16_t>(snapshot.owners.size());
+      const auto& names = owners[static_cast<std::size_t>(owner)];
+      snapshot.owners.push_back(CacheOwner{names.conversation, names.branch, 0, 0, 0});
+    }
+    cell.owner = index;
+    CacheOwner& shown = snapshot.owners[static_cast<std::size_t>(index)];
+    shown.tokens += pool.filled(block);
+    ++shown.blocks;
+    shown.bytes += snapshot.bytesPerBlock;
+  }
+}
+
+std::string Scheduler::checkInvariants() const {
+  std::vector<const Sequence*> sequences;
+  for (const TurnPointer& turn : m_running) sequences.push_back(&turn->sequence);
+  for (const TurnPointer& turn : m_waiting) sequences.push_back(&turn->sequence);
+  return m_cache.checkInvariants(sequences);
+}
+
+}  // namespace vitrine::engine

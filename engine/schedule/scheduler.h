@@ -1,0 +1,101 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/engine_types.h"
+#include "engine/schedule/reuse_history.h"
+#include "engine/schedule/turn.h"
+
+namespace vitrine::engine {
+
+/// Runs turns together on one backend, by continuous batching (Orca, Yu et al. 2022): sequences
+/// join and leave at every step, prompts are computed in chunks mixed with the decodes of the
+/// others (Sarathi, Agrawal et al. 2023), so that a long prompt does not stall running chats.
+/// A turn is admitted when its blocks fit; when running ones need more than there is, the youngest
+/// is put back and resumes later with the same tokens. Inference thread only.
+class Scheduler final {
+ public:
+  struct Options {
+    int contextTokens = 0;
+    int prefillChunk = 256;
+    int maxSequences = 16;
+    CacheOptions cache;
+    std::uint64_t valueBytesPerPosition = 0;  ///< by the formula: 2 × L × H_kv × D × bytes
+  };
+  /// Sums over the program's life.
+  struct Totals {
+    std::uint64_t prefixQueries = 0, prefixHits = 0, promptTokens = 0, generatedTokens = 0;
+  };
+
+  Scheduler(Backend& backend, const Options& options, EventListener listener);
+  ~Scheduler();
+
+  /// For turns that begin from now on. The pool's shape does not change here.
+  void setOptions(const Options& options) { m_options = options; }
+
+  void submit(std::unique_ptr<Turn> turn);
+  bool isIdle() const { return m_running.empty() && m_waiting.empty(); }
+  int runningCount() const { return static_cast<int>(m_running.size()); }
+  int waitingCount() const { return static_cast<int>(m_waiting.size()); }
+
+  /// Retires stopped turns, admits waiting ones, computes one batch, draws tokens, sends events.
+  void step();
+  /// Ends every turn with kCancelled.
+  void cancelAll();
+
+  void forget(const std::string& conversation);
+  void clearCache(const std::string& reason);
+  /// The reuse history survives the scheduler when a backend is replaced.
+  ReuseHistory& history() { return m_history; }
+  Totals& totals() { return m_totals; }
+  const KvCache& cache() const { return m_cache; }
+
+  /// Cells, owners and counts.
+  void describe(EngineSnapshot& snapshot) const;
+  /// "" when all promises of pool, index and sequences hold. For tests.
+  std::string checkInvariants() const;
+
+ private:
+  using TurnPointer = std::unique_ptr<Turn>;
+
+  void retireStopped();
+  void admitWaiting();
+  bool admit(TurnPointer& turn);
+  CacheMode cacheMode() const;
+  void planBatch();
+  void preemptYoungest();
+  void addToBatch(Turn& turn, int nTokens);
+  Result<LogitsView> runBatch();
+  void batchFailed(const Error& error);
+  void takeResults(const LogitsView& logits, Turn::Clock::duration stepTime);
+  void finish(Turn& turn, StopReason reason);
+  void failTurn(Turn& turn, Error error);
+  void releaseBlocks(Turn& turn);
+  KvUse kvUse(const Turn& turn) const;
+  TurnReport makeReport(const Turn& turn, StopReason reason) const;
+  void removeEnded();
+
+  Backend& m_backend;
+  Options m_options;
+  EventListener m_listener;
+  KvCache m_cache;
+  ReuseHistory m_history;
+  Totals m_totals;
+  std::deque<TurnPointer> m_waiting;   // in the order of arrival
+  std::vector<TurnPointer> m_running;  // the oldest first; an ended turn is null until removed
+  struct Row {
+    Turn* turn;
+    int tokens;
+    bool sampled;
+  };
+  std::vector<Row> m_rows;  // of the batch below
+  std::vector<BatchSequence> m_batch;
+  TokensReady m_ready;
+};
+
+}  // namespace vitrine::engine

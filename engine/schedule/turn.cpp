@@ -1,0 +1,146 @@
+#include "engine/schedule/turn.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "engine/tokenizer/tokenizer.h"
+
+namespace vitrine::engine {
+namespace {
+
+float milliseconds(Turn::Clock::duration time) {
+  return std::chrono::duration<float, std::milli>(time).count();
+}
+
+std::uint64_t randomSeed() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+/// Nearest-rank percentile of unsorted values; 0 of none.
+double percentile(std::vector<float> values, double share) {
+  if (values.empty()) return 0.0;
+  const auto rank = static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
+                   values.end());
+  return values[rank];
+}
+
+}  // namespace
+
+Turn::Turn(RequestId id, GenerateRequest request, BuiltPrompt prompt, Language language,
+           Clock::time_point arrival, std::stop_token stop)
+    : m_id(id),
+      m_request(std::move(request)),
+      m_language(language),
+      m_stop(std::move(stop)),
+      m_sampler(m_request.sampling, m_request.sampling.seed.value_or(randomSeed())),
+      m_text(m_request.stop),
+      m_promptTokens(static_cast<int>(prompt.tokens.size())),
+      m_droppedMessages(prompt.droppedMessages),
+      m_arrival(arrival) {
+  sequence.tokens = std::move(prompt.tokens);
+  m_parts.render = prompt.renderMs;
+  m_parts.tokenize = prompt.tokenizeMs;
+}
+
+void Turn::admitted(Clock::duration matching, std::string reuseReason) {
+  if (m_wasAdmitted) return;
+  m_wasAdmitted = true;
+  m_parts.match = milliseconds(matching);
+  m_parts.queue = std::max(0.0F, milliseconds(Clock::now() - m_arrival) - m_parts.render -
+                                     m_parts.tokenize - m_parts.match);
+  m_reuse.reusedTokens = sequence.computed;
+  m_reuse.firstNewPosition = sequence.computed;
+  m_reuse.reason = std::move(reuseReason);
+}
+
+void Turn::computed(int tokens, Clock::duration stepTime) {
+  if (hasToken()) {
+    m_positionsRead += static_cast<std::uint64_t>(sequence.computed + tokens);
+  } else {
+    m_prefillTime += stepTime;
+  }
+}
+
+bool Turn::isEnd(TokenId id) const {
+  return !m_request.ignoreEnd &&
+         std::binary_search(m_language.endTokens->begin(), m_language.endTokens->end(), id);
+}
+
+std::optional<StopReason> Turn::sample(std::span<float> logits, int contextTokens,
+                                       TokensReady& ready) {
+  const auto start = Clock::now();
+  SampledToken sampled = m_sampler.sample(logits, sequence.tokens, std::max(0, m_request.nLogprobs),
+                                          m_request.nLogprobs >= 0);
+  const auto now = Clock::now();
+  if (m_generated == 0) {
+    m_first = now;
+    m_parts.prefill = milliseconds(m_prefillTime);
+    m_parts.sample = milliseconds(now - start);
+  }
+  const float gap = milliseconds(now - (m_generated == 0 ? m_arrival : m_last));
+  m_last = now;
+  ++m_generated;
+  m_tokenMs.push_back(gap);
+
+  ready.id = m_id;
+  ready.text.clear();
+  ready.tokens.clear();
+  if (isEnd(sampled.id)) {
+    ready.text = m_text.finish();
+    return StopReason::kEnd;
+  }
+  ready.tokens.push_back(GeneratedToken{sampled.id, gap, sampled.logprob, std::move(sampled.top)});
+  sequence.tokens.push_back(sampled.id);
+  ready.text = m_text.append(m_language.tokenizer->bytes(sampled.id));
+  std::optional<StopReason> reason;
+  if (m_text.stopped()) {
+    reason = StopReason::kStopText;
+  } else if (m_request.maxTokens > 0 && m_generated >= m_request.maxTokens) {
+    reason = StopReason::kLength;
+  } else if (sequence.length() >= contextTokens) {
+    reason = StopReason::kContext;
+  }
+  if (reason) ready.text += m_text.finish();
+  return reason;
+}
+
+double Turn::meanPositionsRead() const {
+  return m_generated > 1 ? static_cast<double>(m_positionsRead) / (m_generated - 1) : 0.0;
+}
+
+TurnReport Turn::report(StopReason reason) const {
+  TurnReport report;
+  report.stopReason = reason;
+  report.text = m_text.text();
+  const auto prompt = static_cast<std::ptrdiff_t>(m_promptTokens);
+  report.tokenIds.assign(sequence.tokens.begin() + prompt,
+                         sequence.tokens.begin() + prompt + m_text.shownTokens());
+  report.promptTokens = m_promptTokens;
+  report.reusedTokens = m_reuse.reusedTokens;
+  report.prefilledTokens = m_wasAdmitted ? m_promptTokens - m_reuse.reusedTokens : 0;
+  report.generatedTokens = m_generated;
+  report.droppedMessages = m_droppedMessages;
+  report.seed = m_sampler.seed();
+  report.ttft = m_parts;
+  report.reuse = m_reuse;
+  report.tokenMs = m_tokenMs;
+  if (m_generated > 0) report.ttftMs = m_tokenMs.front();
+  if (m_prefillTime.count() > 0) {
+    report.prefillTps =
+        report.prefilledTokens / std::chrono::duration<double>(m_prefillTime).count();
+  }
+  if (m_generated > 1) {
+    const double total = std::chrono::duration<double, std::milli>(m_last - m_first).count();
+    report.tpotMs = total / (m_generated - 1);
+    report.decodeTps = report.tpotMs > 0 ? 1000.0 / report.tpotMs : 0.0;
+    const std::vector<float> gaps(m_tokenMs.begin() + 1, m_tokenMs.end());
+    report.tpotP50Ms = percentile(gaps, 0.50);
+    report.tpotP95Ms = percentile(gaps, 0.95);
+  }
+  return report;
+}
+
+}  // namespace vitrine::engine

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "engine/cache/sequence.h"
+#include "engine/engine_types.h"
+#include "engine/sample/sampler.h"
+#include "engine/schedule/answer_text.h"
+#include "engine/schedule/prompt_builder.h"
+
+namespace vitrine::engine {
+
+class Tokenizer;
+
+/// One question and its answer on the way: the sequence, how it is sampled, the text so far and
+/// the times of everything. The scheduler drives it; it knows nothing of blocks or batches.
+///
+///     waiting ──admitted──▶ running (prefill, then decode) ──▶ finished
+///        ▲                     │
+///        └──────preempted──────┘
+class Turn final {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// What a turn needs of its model; both outlive the turn.
+  struct Language {
+    const Tokenizer* tokenizer = nullptr;
+    const std::vector<TokenId>* endTokens = nullptr;  // sorted
+  };
+
+  Turn(RequestId id, GenerateRequest request, BuiltPrompt prompt, Language language,
+       Clock::time_point arrival, std::stop_token stop);
+
+  RequestId id() const { return m_id; }
+  const GenerateRequest& request() const { return m_request; }
+  bool stopRequested() const { return m_stop.stop_requested(); }
+  int promptTokens() const { return m_promptTokens; }
+  /// Tokens whose K and V are still to be computed; 1 while decoding.
+  int pendingTokens() const { return sequence.length() - sequence.computed; }
+  bool hasToken() const { return m_generated > 0; }
+
+  /// It got its blocks (for the first time: what was reused, and how long finding it took).
+  void admitted(Clock::duration matching, std::string reuseReason);
+  bool wasAdmitted() const { return m_wasAdmitted; }
+  int reusedTokens() const { return m_reuse.reusedTokens; }
+  int droppedMessages() const { return m_droppedMessages; }
+
+  /// A step computed `tokens` of it in this time.
+  void computed(int tokens, Clock::duration stepTime);
+  /// Draws the next token from logits [vocabSize] (overwritten) and adds it to the sequence.
+  /// Returns why the turn ends with it, if it does. `ready` receives what can be shown.
+  std::optional<StopReason> sample(std::span<float> logits, int contextTokens, TokensReady& ready);
+  /// The text still held back when a turn ends; empty where none is.
+  std::string finishText() { return m_text.finish(); }
+
+  /// The report of an ended turn, without what only the scheduler knows (KV use, backend).
+  TurnReport report(StopReason reason) const;
+  /// Mean number of positions that a decode step read.
+  double meanPositionsRead() const;
+
+  Sequence sequence;
+
+ private:
+  bool isEnd(TokenId id) const;
+
+  RequestId m_id;
+  GenerateRequest m_request;
+  Language m_language;
+  std::stop_token m_stop;
+  Sampler m_sampler;
+  AnswerText m_text;
+  int m_promptTokens = 0;
+  int m_droppedMessages = 0;
+  int m_generated = 0;
+  bool m_wasAdmitted = false;
+  ReuseReport m_reuse;
+  TtftParts m_parts;
+  Clock::time_point m_arrival, m_first, m_last;
+  Clock::duration m_prefillTime{};
+  std::uint64_t m_positionsRead = 0;
+  std::vector<float> m_tokenMs;
+};
+
+}  // namespace vitrine::engine

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/backend/backend.h"
+
+namespace vitrine::engine::test {
+
+/// A backend for tests of cache and scheduler. It computes a real function of the tokens that its
+/// blocks hold: the value of a position depends on the token and on the value before it, the logits
+/// on the values of all positions. A wrong block, a stale one or one written twice therefore gives
+/// other answers, and reading a position that nobody wrote is counted.
+class TestBackend final : public Backend {
+ public:
+  static constexpr int kVocabSize = 61;
+
+  explicit TestBackend(int nBlocks, int blockSize = 16);
+
+  BackendInfo info() const override;
+  const WeightPrecision& precision() const override { return m_precision; }
+  Result<void> configureCache(const KvShape& shape) override;
+  const KvShape& cacheShape() const override { return m_shape; }
+  Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
+  Result<void> copyBlock(BlockId from, BlockId to, int tokens) override;
+  Result<void> readBlock(BlockId block, std::span<std::byte> bytes) const override;
+  Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
+  void setActive(bool on) override { active = on; }
+  BackendMemory memory() const override;
+
+  /// The same function without blocks: logits after `tokens`.
+  static std::vector<float> logitsAfter(std::span<const TokenId> tokens);
+
+  bool active = false;
+  int steps = 0;
+  int computedTokens = 0;
+  int copies = 0;
+  int mostSequences = 0;                  ///< in one batch
+  int mostTokens = 0;                     ///< in one batch
+  int brokenReads = 0;                    ///< positions read that hold nothing
+  int sharedWrites = 0;                   ///< blocks written while in two tables of the batch
+  std::vector<std::vector<int>> batches;  ///< tokens of each sequence, step by step
+  std::optional<Error> failNext;          ///< the next forward() fails with it
+  int failures = 0;                       ///< how many more fail with the same
+
+ private:
+  std::uint64_t& value(std::span<const BlockId> table, int position);
+
+  WeightPrecision m_precision;
+  KvShape m_shape;
+  std::vector<std::uint64_t> m_values;  // [nBlocks, blockSize]; 0: never written
+  std::vector<float> m_logits;
+};
+
+}  // namespace vitrine::engine::test
