@@ -18,11 +18,11 @@ class Legend final : public QWidget {
   Q_OBJECT
  public:
   struct Entry {
-    QString text;   ///< any characters, shown as they are
-    QString value;  ///< figures after the text; may be empty
+    QString text;        ///< any characters, shown as they are
+    QString value = {};  ///< figures after the text; may be empty
     QColor colour;
     MarkPattern pattern = MarkPattern::kSolid;
-    QString toolTip;
+    QString toolTip = {};
     bool operator==(const Entry&) const = default;
   };
 
@@ -53,7 +53,7 @@ class StackedBar final : public QWidget {
     double amount = 0;
     QColor colour;
     MarkPattern pattern = MarkPattern::kSolid;
-    QString toolTip;
+    QString toolTip = {};
   };
 
   explicit StackedBar(int designHeight, QWidget* parent = nullptr);

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <QColor>
+#include <QString>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "app/chat/engine_client.h"
+#include "app/chat/turn_metrics.h"
+#include "engine/engine_types.h"
+#include "ui/inspector/memory_ledger.h"
+
+namespace vitrine::ui {
+
+/// How a conversation is called and coloured in lists and maps.
+struct OwnerLook {
+  QString title;  ///< any characters
+  QColor colour;
+};
+
+/// A turn that runs, as far as it has come.
+struct LiveTurn {
+  bool running = false;
+  int promptTokens = 0, reusedTokens = 0;
+  int prefillDone = 0, prefillTotal = 0;
+  std::vector<float> tokenMs;
+};
+
+/// All that the inspector's tabs draw, at one moment. Values and const pointers; a tab keeps a
+/// copy and paints it.
+struct InspectorState {
+  app::ModelInfoPtr info;                                  ///< null: no model
+  std::shared_ptr<const engine::Model> model;              ///< its shapes; null: no model
+  std::shared_ptr<const engine::EngineSnapshot> snapshot;  ///< never null
+  engine::EngineConfig wanted;  ///< differs from info->running while a switch is under way
+  bool loading = false;
+  QString loadStage;
+  double loadFraction = 0;
+
+  QString conversation;  ///< the key that the engine knows this chat's blocks by; may be empty
+  std::vector<app::TurnMetrics> turns;  ///< on the active path, oldest first; only known ones
+  LiveTurn live;
+  MemoryLedger memory;
+  std::function<OwnerLook(const QString& conversation)> ownerLook;
+};
+
+/// Blocks, bytes and positions that one conversation holds, all its branches together.
+struct ConversationUse {
+  int tokens = 0;
+  int blocks = 0;
+  std::uint64_t bytes = 0;
+};
+ConversationUse useOf(const engine::EngineSnapshot& snapshot, const QString& conversation);
+
+}  // namespace vitrine::ui

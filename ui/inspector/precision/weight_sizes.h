@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backend/precision.h"
+#include "engine/model/weights.h"
+
+namespace vitrine::ui {
+
+/// Bytes that a model's weights take in a mode, computed from the shapes and types in its file:
+/// matrices in the mode's format (INT8: a byte a value and an FP32 scale a group), norms and
+/// biases in FP32, a tied output once. kNative is what the tensors take in the file. What a
+/// backend really holds may differ by padding; once loaded, its own count is shown instead.
+std::uint64_t computedWeightBytes(const engine::Weights& weights,
+                                  const engine::WeightPrecision& precision);
+
+}  // namespace vitrine::ui
