@@ -37,6 +37,7 @@ class TestTokenizer final : public Tokenizer {
   }
   std::string_view piece(TokenId id) const override { return bytes(id); }
   bool isControl(TokenId id) const override { return id == 0; }
+  void markControl(TokenId) override {}
   std::optional<TokenId> find(std::string_view piece) const override { return encode(piece).at(0); }
   int vocabSize() const override { return 61; }
   std::optional<TokenId> bos() const override { return std::nullopt; }
