@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 std::vector<GoldenText> readGoldenTexts(const std::string& folder, int& dim) {
   std::ifstream jsonFile(folder + "/smollm2_135m.json");
@@ -32,4 +32,4 @@ std::vector<GoldenText> readGoldenTexts(const std::string& folder, int& dim) {
   return texts;
 }
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

@@ -5,7 +5,7 @@
 
 #include "engine/base/types.h"
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 /// One text of tests/golden/data (made by make_logits.py) with what an independent implementation
 /// computed for each of its positions.
@@ -22,4 +22,4 @@ struct GoldenText {
 /// All texts; throws std::runtime_error where a file is missing or not what it should be.
 std::vector<GoldenText> readGoldenTexts(const std::string& folder, int& dim);
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

@@ -14,14 +14,15 @@
 
 using namespace vitrine;
 using namespace vitrine::engine;
-using namespace vitrine::tests;
+using namespace vitrine::test;
 
 class TestGoldenLogits : public QObject {
   Q_OBJECT
 
  private slots:
   void initTestCase() {
-    auto model = loadTestModel();
+    QVERIFY2(haveTestModel(), missingModelMessage().c_str());
+    auto model = Model::load(testModelPath());
     QVERIFY2(model, model ? "" : model.error().message.c_str());
     m_model = *model;
     int dim = 0;

@@ -12,7 +12,7 @@
 // An input owns its numbers; a backend takes an input and returns the output, doing inside
 // whatever it needs (repacking, quantizing, filling a cache).
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 using Floats = std::vector<float>;
 using kernels::TensorType;
@@ -106,4 +106,4 @@ OpBackend referenceOps();
 /// Every backend of this build that can run on this processor.
 std::vector<OpBackend> opBackends();
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace vitrine::tests {
+namespace vitrine::test {
 namespace {
 
 /// IEEE binary16 by its definition.
@@ -269,4 +269,4 @@ Exact exact(const SoftmaxInput& in) {
   return y;
 }
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

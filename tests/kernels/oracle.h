@@ -4,7 +4,7 @@
 
 #include "tests/kernels/op_cases.h"
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 /// The formulas of kernels/api in double, written from the headers alone and sharing no code with
 /// any kernel. `magnitude` is the size that an error is measured against: the sum of the absolute
@@ -27,4 +27,4 @@ Exact exact(const SoftmaxInput& in);
 /// One row of file weights by the definition of its format.
 std::vector<double> exactRow(TensorType type, const std::byte* data, int n);
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

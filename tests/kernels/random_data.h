@@ -7,7 +7,7 @@
 #include "kernels/api/half.h"
 #include "kernels/api/tensor_type.h"
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 /// Numbers that are the same on every machine: splitmix64 (Steele, Lea & Flood 2014).
 class Random {
@@ -75,4 +75,4 @@ class Random {
   std::uint64_t m_state;
 };
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

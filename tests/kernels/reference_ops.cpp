@@ -4,7 +4,7 @@
 #include "kernels/reference/reference.h"
 #include "tests/kernels/op_cases.h"
 
-namespace vitrine::tests {
+namespace vitrine::test {
 
 namespace ref = kernels::reference;
 
@@ -135,4 +135,4 @@ std::vector<OpBackend> opBackends() {
   return {referenceOps()};
 }
 
-}  // namespace vitrine::tests
+}  // namespace vitrine::test

@@ -9,7 +9,7 @@
 #include "tests/kernels/oracle.h"
 #include "tests/kernels/random_data.h"
 
-using namespace vitrine::tests;
+using namespace vitrine::test;
 using vitrine::kernels::tensorTypeInfo;
 
 Q_DECLARE_METATYPE(EmbeddingInput)

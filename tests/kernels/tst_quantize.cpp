@@ -9,7 +9,7 @@
 #include "tests/kernels/random_data.h"
 
 using namespace vitrine;
-using namespace vitrine::tests;
+using namespace vitrine::test;
 
 namespace {
 
