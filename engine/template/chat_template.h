@@ -12,7 +12,8 @@
 namespace vitrine::engine {
 
 /// A model's chat template: Jinja, compiled once, rendered many times. Immutable; any thread.
-/// Same text as Jinja2 with the settings of transformers (trim_blocks, lstrip_blocks, loop controls).
+/// Same text as Jinja2 with the settings of transformers (trim_blocks, lstrip_blocks, loop
+/// controls).
 class ChatTemplate {
  public:
   /// Errors carry line and column. `bosText`/`eosText` are what the template sees as
@@ -35,7 +36,8 @@ class ChatTemplate {
   const std::string& source() const;
   /// Not empty when this is a substitute: why.
   const std::string& substituteReason() const;
-  /// Whether a system message, and a user message after a user message, are accepted; found by trial.
+  /// Whether a system message, and a user message after a user message, are accepted; found by
+  /// trial.
   bool acceptsSystemMessage() const;
 
  private:
