@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "engine/model/model_config.h"
+
 namespace vitrine::app {
 
 /// One model found on disk; a split set is one entry, named by its first part.
@@ -17,6 +19,7 @@ struct ModelEntry {
   quint64 parameters = 0;
   int contextLength = 0;
   int parts = 1;
+  engine::ModelConfig config;  ///< shapes; nLayers is 0 where they could not be read
   QString problem;  ///< not empty: why it cannot be used, in one sentence
 };
 

@@ -13,7 +13,9 @@ QLocale figureLocale() {
   return locale.language() == QLocale::C ? QLocale(QLocale::English) : locale;
 }
 
-QString fixed(double value, int decimals) { return figureLocale().toString(value, 'f', decimals); }
+QString fixed(double value, int decimals) {
+  return figureLocale().toString(value, 'f', decimals);
+}
 
 // Three significant digits or so: 1.21, 41.4, 512.
 int decimalsFor(double value, int most) {
@@ -44,7 +46,9 @@ QString exactBytesText(quint64 bytes) {
   return QStringLiteral("%1 bytes").arg(countText(static_cast<qint64>(bytes)));
 }
 
-QString countText(qint64 count) { return figureLocale().toString(count); }
+QString countText(qint64 count) {
+  return figureLocale().toString(count);
+}
 
 QString millisecondsText(double milliseconds) {
   if (!std::isfinite(milliseconds)) return QStringLiteral("–");
@@ -80,7 +84,8 @@ QString oneLine(const QString& text, int maxCharacters) {
 }
 
 QString literalToolTip(const QString& text) {
-  return QStringLiteral("<qt>%1</qt>").arg(text.toHtmlEscaped().replace(u'\n', QLatin1String("<br>")));
+  return QStringLiteral("<qt>%1</qt>")
+      .arg(text.toHtmlEscaped().replace(u'\n', QLatin1String("<br>")));
 }
 
 QString literalAction(const QString& text) {

@@ -14,7 +14,9 @@ namespace {
 
 constexpr int kWidestText = 200;
 
-const Theme& look() { return Theme::instance(); }
+const Theme& look() {
+  return Theme::instance();
+}
 
 }  // namespace
 
@@ -24,7 +26,9 @@ void paintMark(QPainter& painter, const QRectF& area, const QColor& colour, Mark
   QPainterPath outline;
   outline.addRoundedRect(area, corner, corner);
   switch (pattern) {
-    case MarkPattern::kSolid: painter.fillPath(outline, colour); break;
+    case MarkPattern::kSolid:
+      painter.fillPath(outline, colour);
+      break;
     case MarkPattern::kHollow: {
       QColor pale = colour;
       pale.setAlphaF(0.25F * float(colour.alphaF()));
@@ -139,8 +143,9 @@ void Legend::paintEvent(QPaintEvent*) {
     }
     painter.setFont(textFont);
     painter.setPen(tokens.muted);
-    painter.drawText(area, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
-                     painter.fontMetrics().elidedText(entry.text, Qt::ElideRight, area.width() + 1));
+    painter.drawText(
+        area, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+        painter.fontMetrics().elidedText(entry.text, Qt::ElideRight, area.width() + 1));
   }
 }
 
@@ -180,7 +185,9 @@ void StackedBar::setWhole(double whole) {
   update();
 }
 
-QSize StackedBar::sizeHint() const { return {look().px(60), look().px(m_designHeight)}; }
+QSize StackedBar::sizeHint() const {
+  return {look().px(60), look().px(m_designHeight)};
+}
 
 QRectF StackedBar::partRect(int index) const {
   double sum = 0;

@@ -11,14 +11,21 @@ namespace {
 // The style sheet's name of a style; it sets colour, and size where we do not.
 const char* kindOf(LabelStyle style) {
   switch (style) {
-    case LabelStyle::kMuted: return "muted";
-    case LabelStyle::kHeading: return "heading";
-    case LabelStyle::kTitle: return "title";
-    case LabelStyle::kFigure: return "figure";
-    case LabelStyle::kFigureMuted: return "figureMuted";
-    case LabelStyle::kFault: return "fault";
+    case LabelStyle::kMuted:
+      return "muted";
+    case LabelStyle::kHeading:
+      return "heading";
+    case LabelStyle::kTitle:
+      return "title";
+    case LabelStyle::kFigure:
+      return "figure";
+    case LabelStyle::kFigureMuted:
+      return "figureMuted";
+    case LabelStyle::kFault:
+      return "fault";
     case LabelStyle::kBody:
-    case LabelStyle::kBig: break;
+    case LabelStyle::kBig:
+      break;
   }
   return "";
 }

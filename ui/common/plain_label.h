@@ -6,14 +6,14 @@ namespace vitrine::ui {
 
 /// Which of the design's inks and types a label uses.
 enum class LabelStyle {
-  kBody,         ///< text
-  kMuted,        ///< explanations
-  kHeading,      ///< small, half bold, muted: the title of a section
-  kTitle,        ///< large: the title of a page
-  kFigure,       ///< monospaced, tabular digits
+  kBody,     ///< text
+  kMuted,    ///< explanations
+  kHeading,  ///< small, half bold, muted: the title of a section
+  kTitle,    ///< large: the title of a page
+  kFigure,   ///< monospaced, tabular digits
   kFigureMuted,
-  kBig,          ///< the one large figure of a panel
-  kFault,        ///< what went wrong
+  kBig,    ///< the one large figure of a panel
+  kFault,  ///< what went wrong
 };
 
 /// A label that shows every character as it is written (no markup), in a style of the design.

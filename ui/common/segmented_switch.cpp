@@ -13,9 +13,15 @@
 namespace vitrine::ui {
 namespace {
 
-int chipHeight() { return Theme::instance().px(30); }
-int padding() { return Theme::instance().px(10); }
-double corner() { return Theme::instance().px(7); }
+int chipHeight() {
+  return Theme::instance().px(30);
+}
+int padding() {
+  return Theme::instance().px(10);
+}
+double corner() {
+  return Theme::instance().px(7);
+}
 
 }  // namespace
 
@@ -82,7 +88,9 @@ QRect SegmentedSwitch::choiceRect(int index) const {
   return {x, 0, 0, chipHeight()};
 }
 
-QSize SegmentedSwitch::sizeHint() const { return {choiceRect(choiceCount()).x(), chipHeight()}; }
+QSize SegmentedSwitch::sizeHint() const {
+  return {choiceRect(choiceCount()).x(), chipHeight()};
+}
 
 int SegmentedSwitch::choiceAt(QPoint position) const {
   for (int i = 0; i < choiceCount(); ++i) {
@@ -149,10 +157,10 @@ void SegmentedSwitch::paintEvent(QPaintEvent*) {
     if (active) type.setWeight(QFont::DemiBold);
     painter.setFont(type);
     const bool usable = isEnabled() && m_choices[i].enabled;
-    painter.setPen(active                          ? tokens.onAccent
-                   : !usable                       ? tokens.faint
+    painter.setPen(active                             ? tokens.onAccent
+                   : !usable                          ? tokens.faint
                    : i == m_hovered || i == m_pending ? tokens.text
-                                                   : tokens.muted);
+                                                      : tokens.muted);
     painter.drawText(area, Qt::AlignCenter, m_choices[i].text);
     if (i == m_pending) {  // under way: a line below, beside the progress that the bar shows
       painter.fillRect(QRect(area.x() + 6, chipHeight() - 4, area.width() - 12, 2), tokens.accent);
@@ -192,12 +200,16 @@ void SegmentedSwitch::leaveEvent(QEvent*) {
 
 void SegmentedSwitch::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
-    case Qt::Key_Left: return move(layoutDirection() == Qt::RightToLeft ? 1 : -1);
-    case Qt::Key_Right: return move(layoutDirection() == Qt::RightToLeft ? -1 : 1);
+    case Qt::Key_Left:
+      return move(layoutDirection() == Qt::RightToLeft ? 1 : -1);
+    case Qt::Key_Right:
+      return move(layoutDirection() == Qt::RightToLeft ? -1 : 1);
     case Qt::Key_Space:
     case Qt::Key_Return:
-    case Qt::Key_Enter: return choose(m_focused);
-    default: QWidget::keyPressEvent(event);
+    case Qt::Key_Enter:
+      return choose(m_focused);
+    default:
+      QWidget::keyPressEvent(event);
   }
 }
 

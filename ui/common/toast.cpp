@@ -19,7 +19,8 @@ constexpr int kAboveEdge = 24;
 
 Toast* Toast::of(QWidget* anyWidgetOfTheWindow) {
   QWidget* window = anyWidgetOfTheWindow->window();
-  if (auto* present = window->findChild<Toast*>(QString(), Qt::FindDirectChildrenOnly)) return present;
+  if (auto* present = window->findChild<Toast*>(QString(), Qt::FindDirectChildrenOnly))
+    return present;
   return new Toast(window);
 }
 
@@ -49,7 +50,9 @@ Toast::Toast(QWidget* window)
   hide();
 }
 
-QString Toast::text() const { return m_label->text(); }
+QString Toast::text() const {
+  return m_label->text();
+}
 
 void Toast::showMessage(const QString& text, int milliseconds) {
   showMessage(text, {}, {}, milliseconds);
@@ -85,7 +88,9 @@ void Toast::runAction() {
   if (action) action();
 }
 
-void Toast::restartUnlessHeld() { m_timer->start(1500); }
+void Toast::restartUnlessHeld() {
+  m_timer->start(1500);
+}
 
 void Toast::place() {
   const QWidget* window = parentWidget();
@@ -93,8 +98,8 @@ void Toast::place() {
   m_label->setWordWrap(false);
   if (sizeHint().width() > widest) m_label->setWordWrap(true);
   const int width = std::min(sizeHint().width(), widest);
-  const int height = layout()->hasHeightForWidth() ? layout()->heightForWidth(width)
-                                                   : sizeHint().height();
+  const int height =
+      layout()->hasHeightForWidth() ? layout()->heightForWidth(width) : sizeHint().height();
   setGeometry((window->width() - width) / 2, window->height() - height - kAboveEdge, width, height);
 }
 
@@ -109,8 +114,7 @@ void Toast::paintEvent(QPaintEvent*) {
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setBrush(tokens.raised);
   painter.setPen(QPen(tokens.line, 1));
-  painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 7,
-                          7);
+  painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 7, 7);
 }
 
 }  // namespace vitrine::ui

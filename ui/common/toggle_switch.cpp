@@ -7,8 +7,12 @@
 namespace vitrine::ui {
 namespace {
 
-int px(double pixels) { return Theme::instance().px(pixels); }
-double corner() { return px(7); }
+int px(double pixels) {
+  return Theme::instance().px(pixels);
+}
+double corner() {
+  return px(7);
+}
 
 }  // namespace
 
