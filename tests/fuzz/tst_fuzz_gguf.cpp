@@ -1,10 +1,11 @@
 // Damaged GGUF files: every prefix, every byte of a header, and random mutations of tiny models.
 // Nothing may crash, hang, or use memory that the file's size does not justify. Seeds are fixed;
 // VITRINE_FUZZ_SECONDS makes the random part longer (default 8).
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <QElapsedTimer>
-#include <QTemporaryDir>
 #include <QTest>
 #include <random>
 
@@ -20,13 +21,14 @@ class TestFuzzGguf : public QObject {
   Q_OBJECT
 
  private:
-  QTemporaryDir m_folder;
+  int m_file = -1;  // in memory: thousands of files on a disk would take minutes
   std::filesystem::path m_path;
   int m_accepted = 0, m_refused = 0;
 
   // Opens and looks at everything that loading looks at. An error must say something.
   void feed(const std::string& bytes) {
-    writeFile(m_path, bytes);
+    QCOMPARE(::ftruncate(m_file, 0), 0);
+    QCOMPARE(::pwrite(m_file, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     const auto file = GgufFile::open(m_path);
     if (!file) {
       ++m_refused;
@@ -90,13 +92,18 @@ class TestFuzzGguf : public QObject {
   }
 
  private slots:
-  void initTestCase() { m_path = m_folder.filePath("fuzz.gguf").toStdString(); }
+  void initTestCase() {
+    m_file = ::memfd_create("fuzz.gguf", MFD_CLOEXEC);
+    QVERIFY(m_file >= 0);
+    m_path = "/proc/self/fd/" + std::to_string(m_file);
+  }
+  void cleanupTestCase() { ::close(m_file); }
 
   void theSeedsAreGood() {
     const std::string model = tinyModel(1);
     feed(model);
     QCOMPARE(m_accepted, 1);
-    writeFile(m_path, mixed().bytes());
+    feed(mixed().bytes());
     QVERIFY(GgufFile::open(m_path).has_value());
   }
 
