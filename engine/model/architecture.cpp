@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "engine/base/display_text.h"
 #include "engine/model/gguf_file.h"
-#include "engine/model/tensor_types.h"
 
 namespace vitrine::engine {
 namespace {
@@ -358,11 +358,21 @@ Result<Weights> readWeights(const GgufFile& file, const Architecture& architectu
   return weights;
 }
 
-Result<void> checkVocabulary(const GgufFile& file, const ModelConfig& config, int nTokens) {
-  if (nTokens == config.vocabSize) return {};
-  return fail(ErrorCode::kInvalidFile,
-              "{}: the vocabulary has {} tokens, but token_embd.weight has {} rows",
-              displayPath(file.path()), nTokens, config.vocabSize);
+std::string unsupportedTypes(const GgufFile& file) {
+  std::map<std::string, int> counts;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (!tensor.type.runnable) ++counts[tensor.type.name];
+  }
+  if (counts.empty()) return {};
+  std::string types;
+  for (const auto& [name, count] : counts) {
+    types += fmt::format("{}{} ({} tensor{})", types.empty() ? "" : ", ", name, count,
+                         count == 1 ? "" : "s");
+  }
+  return fmt::format(
+      "the weight type{} {} {} not supported yet; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 "
+      "are",
+      counts.size() == 1 ? "" : "s", types, counts.size() == 1 ? "is" : "are");
 }
 
 }  // namespace vitrine::engine
