@@ -9,11 +9,11 @@ namespace {
 /// What kAuto means here: the environment's choice, else the best backend of this build.
 Result<BackendKind> automaticKind() {
   const char* forced = std::getenv("VITRINE_BACKEND");
-  if (forced == nullptr || *forced == '\0') return BackendKind::kReference;
+  if (forced == nullptr || *forced == '\0') return BackendKind::kCpu;
   for (BackendKind kind : {BackendKind::kReference, BackendKind::kCpu, BackendKind::kCuda}) {
     if (std::string_view(forced) == toString(kind)) return kind;
   }
-  if (std::string_view(forced) == toString(BackendKind::kAuto)) return BackendKind::kReference;
+  if (std::string_view(forced) == toString(BackendKind::kAuto)) return BackendKind::kCpu;
   return fail(ErrorCode::kInvalidArgument,
               "VITRINE_BACKEND is \"{}\"; it may be auto, reference, cpu or cuda", forced);
 }
@@ -44,7 +44,7 @@ Result<std::unique_ptr<Backend>> makeBackend(BackendKind kind, std::shared_ptr<c
     case BackendKind::kReference:
       return makeReferenceBackend(std::move(model), options, progress, std::move(stop));
     case BackendKind::kCpu:
-      return fail(ErrorCode::kUnsupported, "this build has no cpu backend");
+      return makeCpuBackend(std::move(model), options, progress, std::move(stop));
     case BackendKind::kCuda:
       return fail(ErrorCode::kUnsupported,
                   "this build has no CUDA backend; choose auto or cpu, or build with CUDA");

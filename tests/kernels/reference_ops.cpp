@@ -2,6 +2,7 @@
 
 #include "kernels/api/quantize.h"
 #include "kernels/reference/reference.h"
+#include "tests/kernels/cpu_ops.h"
 #include "tests/kernels/op_cases.h"
 
 namespace vitrine::test {
@@ -132,7 +133,12 @@ OpBackend referenceOps() {
 }
 
 std::vector<OpBackend> opBackends() {
-  return {referenceOps()};
+  std::vector<OpBackend> all = {referenceOps()};
+  for (const auto isa : {kernels::cpu::Isa::kPortable, kernels::cpu::Isa::kAvx2,
+                         kernels::cpu::Isa::kAvx512}) {
+    if (kernels::cpu::isSupported(isa)) all.push_back(cpuOps(isa));
+  }
+  return all;
 }
 
 }  // namespace vitrine::test

@@ -1,0 +1,272 @@
+#include "engine/backend/cpu_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "engine/backend/cpu_pass.h"
+#include "engine/backend/kv_bytes.h"
+#include "engine/measure/machine.h"
+#include "kernels/reference/reference.h"
+
+namespace vitrine::engine {
+
+namespace cpu = kernels::cpu;
+
+namespace {
+
+constexpr std::size_t kTouchBytes = std::size_t{2} << 20;  // a huge page
+
+Result<cpu::Isa> chooseIsa() {
+  const char* forced = std::getenv("VITRINE_ISA");
+  if (forced == nullptr || *forced == '\0') return cpu::bestIsa();
+  for (cpu::Isa isa : {cpu::Isa::kAvx512, cpu::Isa::kAvx2, cpu::Isa::kPortable}) {
+    if (std::string_view(forced) != cpu::shortName(isa)) continue;
+    if (cpu::isSupported(isa)) return isa;
+    return fail(ErrorCode::kUnsupported,
+                "VITRINE_ISA asks for {}, which this processor does not have; the best here is {}",
+                forced, cpu::shortName(cpu::bestIsa()));
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "VITRINE_ISA is \"{}\"; it may be avx512, avx2 or portable", forced);
+}
+
+std::vector<double> ropeFrequencies(const RopeConfig& rope) {
+  std::vector<double> frequencies(static_cast<std::size_t>(rope.dims / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    double f = std::pow(static_cast<double>(rope.base), -2.0 * static_cast<double>(i) / rope.dims);
+    if (i < rope.freqFactors.size()) f /= rope.freqFactors[i];
+    frequencies[i] = f / rope.linearScale;
+  }
+  return frequencies;
+}
+
+unsigned formatsOf(const CpuWeights& weights, bool int8) {
+  unsigned formats = 0;
+  const auto add = [&](const cpu::PackedMatrix& m) {
+    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(m.format, int8));
+  };
+  for (const CpuLayer& l : weights.layers) {
+    for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.wGate, &l.wUp, &l.wDown}) add(*m);
+  }
+  add(weights.output);
+  return formats;
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(std::shared_ptr<const Model> model, const WeightPrecision& precision,
+                       const cpu::CpuKernels& kernels, std::unique_ptr<cpu::ThreadPool> pool,
+                       std::unique_ptr<const CpuWeights> weights)
+    : m_model(std::move(model)),
+      m_config(m_model->config()),
+      m_precision(precision),
+      m_kernels(kernels),
+      m_pool(std::move(pool)),
+      m_weights(std::move(weights)),
+      m_activationFormats(
+          formatsOf(*m_weights, precision.activations == ActivationMode::kInt8)),
+      m_ropeFrequencies(ropeFrequencies(m_config.rope)) {}
+
+BackendInfo CpuBackend::info() const {
+  return {BackendKind::kCpu, "cpu", cpu::toString(m_kernels.isa), processorName(),
+          m_pool->threads()};
+}
+
+Result<void> CpuBackend::configureCache(const KvShape& shape) {
+  if (shape.blockSize < 16 || shape.blockSize % 16 != 0 || shape.nBlocks < 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a KV pool of {} blocks of {} tokens is not possible: at least 1 block, of a "
+                "multiple of 16 tokens",
+                shape.nBlocks, shape.blockSize);
+  }
+  const int model = m_config.nKvHeads;
+  const int asked = shape.nKvHeads;
+  if (asked < 1 || m_config.nHeads % asked != 0 || (asked % model != 0 && model % asked != 0) ||
+      m_config.nHeads / asked > cpu::kAttentionRows) {
+    return fail(ErrorCode::kUnsupported,
+                "{} KV heads do not fit a model of {} heads and {} KV heads: it takes a multiple "
+                "or a divisor of {} that divides {}",
+                asked, m_config.nHeads, model, model, m_config.nHeads);
+  }
+  m_kv = HostMemory();
+  m_shape = KvShape{};
+  m_blockBytes = 0;
+  m_touched.clear();
+  const std::uint64_t blockBytes = kvBytesPerBlock(m_config, shape);
+  // Vectors of 16 values may read past the last head of the last block.
+  VITRINE_ASSIGN(m_kv, HostMemory::map(blockBytes * static_cast<std::uint64_t>(shape.nBlocks) + 64,
+                                       "the blocks of the KV cache"));
+  m_shape = shape;
+  m_blockBytes = static_cast<std::size_t>(blockBytes);
+  m_touched.assign((m_kv.bytes() + kTouchBytes - 1) / kTouchBytes, 0);
+  return {};
+}
+
+Result<void> CpuBackend::checkBlock(BlockId block) const {
+  if (block >= 0 && block < m_shape.nBlocks) return {};
+  return fail(ErrorCode::kInternal, "block {} is not in the pool of {} blocks", block,
+              m_shape.nBlocks);
+}
+
+Result<void> CpuBackend::check(std::span<const BatchSequence> batch) const {
+  if (!m_kv) return fail(ErrorCode::kInternal, "the KV cache was not configured");
+  for (const BatchSequence& s : batch) {
+    const auto tokens = static_cast<int>(s.tokens.size());
+    if (tokens < 1 || s.firstPosition < 0 || s.logitRows < 0 || s.logitRows > tokens) {
+      return fail(ErrorCode::kInternal, "a batch entry of {} tokens at position {} with {} rows",
+                  tokens, s.firstPosition, s.logitRows);
+    }
+    for (TokenId token : s.tokens) {
+      if (token >= 0 && token < m_config.vocabSize) continue;
+      return fail(ErrorCode::kInvalidArgument, "token {} is outside the vocabulary of {}", token,
+                  m_config.vocabSize);
+    }
+    const std::size_t covered = s.blockTable.size() * static_cast<std::size_t>(m_shape.blockSize);
+    if (covered < static_cast<std::size_t>(s.firstPosition) + s.tokens.size()) {
+      return fail(ErrorCode::kInternal,
+                  "a block table of {} positions for {} tokens at position {}", covered, tokens,
+                  s.firstPosition);
+    }
+    for (BlockId block : s.blockTable) VITRINE_TRY(checkBlock(block));
+  }
+  return {};
+}
+
+void CpuBackend::touch(BlockId block) {
+  const std::size_t first = m_blockBytes * static_cast<std::size_t>(block);
+  for (std::size_t at = first / kTouchBytes; at <= (first + m_blockBytes - 1) / kTouchBytes; ++at) {
+    m_touched[at] = 1;
+  }
+}
+
+Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
+  VITRINE_TRY(check(batch));
+  std::size_t wanted = 0;
+  std::size_t rows = 0;
+  for (const BatchSequence& s : batch) {
+    wanted += static_cast<std::size_t>(s.logitRows);
+    rows += s.tokens.size();
+    const std::size_t end = static_cast<std::size_t>(s.firstPosition) + s.tokens.size();
+    const auto size = static_cast<std::size_t>(m_shape.blockSize);
+    for (std::size_t b = static_cast<std::size_t>(s.firstPosition) / size; b * size < end; ++b) {
+      touch(s.blockTable[b]);
+    }
+  }
+  const auto vocab = static_cast<std::size_t>(m_config.vocabSize);
+  try {
+    if (m_logits.size() < wanted * vocab) m_logits.resize(wanted * vocab);
+    m_workspace.resize(m_config, m_activationFormats,
+                       static_cast<int>(std::min<std::size_t>(rows, kPassRows)), m_pool->threads());
+    float* logits = m_logits.data();
+    std::vector<CpuPass::Slice> slices;
+    int room = kPassRows;
+    const auto flush = [&] {
+      std::size_t passLogits = 0;
+      for (const CpuPass::Slice& s : slices) passLogits += static_cast<std::size_t>(s.logitRows);
+      CpuPass pass(*this, std::move(slices), logits);
+      m_pool->run([&](int thread) { pass.run(thread); });
+      logits += passLogits * vocab;
+      slices.clear();
+      room = kPassRows;
+    };
+    for (const BatchSequence& s : batch) {
+      const int total = static_cast<int>(s.tokens.size());
+      for (int first = 0; first < total;) {
+        const int count = std::min(room, total - first);
+        const int end = first + count;
+        CpuPass::Slice slice;
+        slice.tokens = s.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+        slice.firstPosition = s.firstPosition + first;
+        slice.blockTable = s.blockTable;
+        slice.logitRows = std::clamp(end - (total - s.logitRows), 0, count);
+        slices.push_back(slice);
+        room -= count;
+        first = end;
+        if (room == 0) flush();
+      }
+    }
+    if (!slices.empty()) flush();
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kOutOfMemory, "no memory for the activations of this step of {} rows",
+                rows);
+  }
+  const std::span<float> values(m_logits.data(), wanted * vocab);
+  if (m_config.logitSoftcap > 0.0F) {
+    kernels::reference::softcap(values.data(), m_config.logitSoftcap, values.size());
+  }
+  return LogitsView{values, m_config.vocabSize};
+}
+
+Result<void> CpuBackend::copyBlock(BlockId from, BlockId to, int tokens) {
+  VITRINE_TRY(checkBlock(from));
+  VITRINE_TRY(checkBlock(to));
+  if (from == to || tokens <= 0) return {};
+  // All of it: positions beyond `tokens` are written before they are read.
+  touch(to);
+  std::memcpy(m_kv.data() + m_blockBytes * static_cast<std::size_t>(to),
+              m_kv.data() + m_blockBytes * static_cast<std::size_t>(from), m_blockBytes);
+  return {};
+}
+
+Result<void> CpuBackend::readBlock(BlockId block, std::span<std::byte> bytes) const {
+  VITRINE_TRY(checkBlock(block));
+  if (bytes.size() != m_blockBytes) {
+    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
+  }
+  std::memcpy(bytes.data(), m_kv.data() + m_blockBytes * static_cast<std::size_t>(block),
+              m_blockBytes);
+  return {};
+}
+
+Result<void> CpuBackend::writeBlock(BlockId block, std::span<const std::byte> bytes) {
+  VITRINE_TRY(checkBlock(block));
+  if (bytes.size() != m_blockBytes) {
+    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
+  }
+  touch(block);
+  std::memcpy(m_kv.data() + m_blockBytes * static_cast<std::size_t>(block), bytes.data(),
+              m_blockBytes);
+  return {};
+}
+
+BackendMemory CpuBackend::memory() const {
+  const TensorView& embedding = m_model->weights().tokenEmbedding;
+  BackendMemory memory;
+  memory.weightBytes = m_weights->matrixBytes() + m_weights->vectorBytes();
+  memory.mappedBytes = embedding.bytes();
+  if (m_kv) {
+    memory.kvBytesPerBlock = m_blockBytes;
+    memory.kvScaleBytesPerBlock = kvScaleBytesPerBlock(m_config, m_shape);
+    const auto pieces = static_cast<std::size_t>(std::count(m_touched.begin(), m_touched.end(), 1));
+    memory.kvAllocatedBytes = std::min(pieces * kTouchBytes, m_kv.bytes());
+  }
+  memory.workspaceBytes = m_workspace.bytes() + m_logits.capacity() * sizeof(float);
+  memory.weightBytesPerToken = memory.weightBytes + embedding.rowBytes();
+  return memory;
+}
+
+Result<std::unique_ptr<Backend>> makeCpuBackend(std::shared_ptr<const Model> model,
+                                                const BackendOptions& options,
+                                                const Progress& progress, std::stop_token stop) {
+  VITRINE_ASSIGN(const cpu::Isa isa, chooseIsa());
+  if (model->config().headDim > 1024) {
+    return fail(ErrorCode::kUnsupported, "heads of {} elements; the cpu backend takes up to 1024",
+                model->config().headDim);
+  }
+  try {
+    auto pool = std::make_unique<cpu::ThreadPool>(options.threads > 0 ? options.threads
+                                                                      : cpu::usableCores());
+    VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, options.precision, *pool, progress,
+                                                  std::move(stop)));
+    return std::make_unique<CpuBackend>(std::move(model), options.precision,
+                                        cpu::kernelsFor(isa), std::move(pool), std::move(weights));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kOutOfMemory, "no memory for the tables of the packed weights");
+  }
+}
+
+}  // namespace vitrine::engine

@@ -1,0 +1,157 @@
+#include "engine/backend/cpu_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "kernels/reference/dequantize.h"
+
+namespace vitrine::engine {
+
+namespace cpu = kernels::cpu;
+
+namespace {
+
+constexpr const char* kStage = "Packing weights";
+
+std::vector<float> vectorOf(const TensorView& view) {
+  std::vector<float> values;
+  if (!view) return values;
+  values.resize(static_cast<std::size_t>(view.rows * view.cols));
+  for (std::int64_t r = 0; r < view.rows; ++r) {
+    kernels::reference::dequantize(view.type, view.data + view.rowBytes() * r,
+                                   values.data() + r * view.cols, view.cols);
+  }
+  return values;
+}
+
+cpu::FileMatrix fileMatrix(const TensorView& view) {
+  return {view.type, static_cast<int>(view.rows), static_cast<int>(view.cols), view.rowBytes(),
+          view.data};
+}
+
+cpu::WeightFormat formatFor(const TensorView& view, WeightMode mode) {
+  switch (mode) {
+    case WeightMode::kNative: return cpu::nativeFormat(view.type);
+    case WeightMode::kFp16: return cpu::WeightFormat::kF16;
+    case WeightMode::kBf16: return cpu::WeightFormat::kBf16;
+    case WeightMode::kInt8: return cpu::WeightFormat::kInt8;
+  }
+  return cpu::nativeFormat(view.type);
+}
+
+std::vector<CpuWeights::Entry> entries(CpuWeights& to, const Weights& from) {
+  std::vector<CpuWeights::Entry> list;
+  for (std::size_t i = 0; i < from.layers.size(); ++i) {
+    const LayerWeights& f = from.layers[i];
+    CpuLayer& t = to.layers[i];
+    const int layer = static_cast<int>(i);
+    list.push_back({&t.wq, &f.wq, "the query matrix", layer});
+    list.push_back({&t.wk, &f.wk, "the key matrix", layer});
+    list.push_back({&t.wv, &f.wv, "the value matrix", layer});
+    list.push_back({&t.wo, &f.wo, "the attention output matrix", layer});
+    list.push_back({&t.wGate, &f.wGate, "the gate matrix", layer});
+    list.push_back({&t.wUp, &f.wUp, "the up matrix", layer});
+    list.push_back({&t.wDown, &f.wDown, "the down matrix", layer});
+  }
+  list.push_back({&to.output, &from.output, "the output matrix", -1});
+  return list;
+}
+
+/// Packs one matrix on all threads. Tiles are independent, so the result is the same for any pool.
+cpu::PackReport pack(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, std::byte* out,
+                     cpu::ThreadPool& pool, const std::stop_token& stop) {
+  cpu::PackReport report;
+  std::mutex mutex;
+  pool.run([&](int) {
+    cpu::PackReport mine;
+    std::vector<float> row(static_cast<std::size_t>(to.groups) * cpu::kGroup);
+    for (std::int64_t t; (t = pool.claim(1)) < to.tiles && !stop.stop_requested();) {
+      const int tile = static_cast<int>(t);
+      const cpu::PackReport r =
+          cpu::packTile(from, to, tile, out + to.tileBytes * static_cast<std::size_t>(tile),
+                        row.data());
+      mine.overflowsFp16 |= r.overflowsFp16;
+      mine.largestScale = std::max(mine.largestScale, r.largestScale);
+    }
+    const std::lock_guard lock(mutex);
+    report.overflowsFp16 |= mine.overflowsFp16;
+    report.largestScale = std::max(report.largestScale, mine.largestScale);
+  });
+  return report;
+}
+
+/// Whether scales stored as scale / outputScale lie well inside FP16.
+bool scalesFit(float largest, float outputScale) {
+  const float stored = largest / outputScale;
+  return largest == 0.0F || (stored > 0x1p-6F && stored < 65504.0F);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
+                                                           const WeightPrecision& precision,
+                                                           cpu::ThreadPool& pool,
+                                                           const Progress& progress,
+                                                           std::stop_token stop) {
+  const Weights& from = model.weights();
+  auto weights = std::make_unique<CpuWeights>();
+  weights->layers.resize(from.layers.size());
+  const std::vector<Entry> list = entries(*weights, from);
+
+  std::size_t total = 0;
+  for (const Entry& e : list) {
+    *e.to = cpu::planMatrix(fileMatrix(*e.from), formatFor(*e.from, precision.weights),
+                            precision.groupSize);
+    total += e.to->bytes();
+  }
+  VITRINE_ASSIGN(weights->m_arena, HostMemory::map(total, "the packed weights"));
+
+  std::size_t done = 0;
+  for (const Entry& e : list) {
+    if (progress) progress(kStage, static_cast<double>(done) / static_cast<double>(total));
+    std::byte* out = weights->m_arena.data() + done;
+    const cpu::FileMatrix source = fileMatrix(*e.from);
+    cpu::PackReport report = pack(source, *e.to, out, pool, stop);
+    if (e.to->outputScale != 1.0F && !scalesFit(report.largestScale, e.to->outputScale)) {
+      e.to->outputScale = cpu::outputScaleFor(report.largestScale);
+      report = pack(source, *e.to, out, pool, stop);
+    }
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "loading was stopped");
+    if (report.overflowsFp16) {
+      return fail(ErrorCode::kUnsupported,
+                  "{} of {} holds weights beyond 65504, which FP16 cannot represent; choose "
+                  "native, bf16 or int8 weights",
+                  e.name, e.layer < 0 ? "the model" : fmt::format("layer {}", e.layer));
+    }
+    e.to->data = out;
+    done += e.to->bytes();
+  }
+
+  for (std::size_t i = 0; i < from.layers.size(); ++i) {
+    const LayerWeights& f = from.layers[i];
+    CpuLayer& t = weights->layers[i];
+    t.attentionNorm = vectorOf(f.attentionNorm);
+    t.ffnNorm = vectorOf(f.ffnNorm);
+    t.bq = vectorOf(f.bq);
+    t.bk = vectorOf(f.bk);
+    t.bv = vectorOf(f.bv);
+    t.qNorm = vectorOf(f.qNorm);
+    t.kNorm = vectorOf(f.kNorm);
+  }
+  weights->outputNorm = vectorOf(from.outputNorm);
+  if (progress) progress(kStage, 1.0);
+  return weights;
+}
+
+std::uint64_t CpuWeights::vectorBytes() const {
+  std::size_t values = outputNorm.size();
+  for (const CpuLayer& l : layers) {
+    values += l.attentionNorm.size() + l.ffnNorm.size() + l.bq.size() + l.bk.size() +
+              l.bv.size() + l.qNorm.size() + l.kNorm.size();
+  }
+  return values * sizeof(float);
+}
+
+}  // namespace vitrine::engine

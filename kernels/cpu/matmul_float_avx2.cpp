@@ -1,0 +1,4 @@
+#define VITRINE_CPU_NAMESPACE avx2
+#include "kernels/cpu/simd_avx2.h"
+//
+#include "kernels/cpu/matmul_float_kernels.h"

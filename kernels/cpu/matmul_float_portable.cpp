@@ -1,0 +1,4 @@
+#define VITRINE_CPU_NAMESPACE portable
+#include "kernels/cpu/simd_portable.h"
+//
+#include "kernels/cpu/matmul_float_kernels.h"

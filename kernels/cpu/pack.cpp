@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/api/half.h"
+#include "kernels/cpu/packed_matrix.h"
+#include "kernels/reference/dequantize.h"
+
+namespace vitrine::kernels::cpu {
+namespace {
+
+constexpr std::size_t roundUp(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+template <typename T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+std::uint16_t loadU16(const std::byte* p) {
+  std::uint16_t v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+/// The smallest FP16 number that is at least s (s ≥ 0, at most 65504).
+std::uint16_t halfAtLeast(float s) {
+  const std::uint16_t h = floatToHalf(s);
+  return halfToFloat(h) < s ? static_cast<std::uint16_t>(h + 1) : h;
+}
+
+/// One row of INT8 groups: scales FP16 (rounded up, so that ±127 is never exceeded), then values.
+void packInt8Row(const float* x, const PackedMatrix& to, int lane, std::byte* out, float& largest) {
+  const int width = kGroup * to.groupsPerScale;
+  const int padded = to.groups * kGroup;
+  for (int first = 0, s = 0; first < padded; first += width, ++s) {
+    const int count = std::min(width, padded - first);
+    float amax = 0.0F;
+    for (int i = 0; i < count; ++i) amax = std::max(amax, std::fabs(x[first + i]));
+    const float scale = amax / 127.0F;
+    largest = std::max(largest, scale);
+    const std::uint16_t half = halfAtLeast(std::min(scale / to.outputScale, 65504.0F));
+    store(out + (static_cast<std::size_t>(s) * kTileRows + lane) * 2, half);
+    const float stored = halfToFloat(half) * to.outputScale;
+    for (int i = 0; i < count; ++i) {
+      const float v = stored > 0.0F ? std::nearbyint(x[first + i] / stored) : 0.0F;
+      const int q = static_cast<int>(std::clamp(v, -127.0F, 127.0F)) + 128;
+      const int column = first + i;
+      const std::size_t at =
+          (static_cast<std::size_t>(column / 4) * kTileRows + lane) * 4 + column % 4;
+      out[to.dataOffset + at] = static_cast<std::byte>(q);
+    }
+  }
+}
+
+/// One row of Q8_0, Q4_0 or Q4_1 blocks, bit for bit.
+void packBlocks(const std::byte* blocks, TensorType type, const PackedMatrix& to, int lane,
+                std::byte* out) {
+  const int blockBytes = tensorTypeInfo(type).blockBytes;
+  for (int g = 0; g < to.groups; ++g, blocks += blockBytes) {
+    const std::byte* values = blocks + 2;
+    if (type == TensorType::kQ4_1) {
+      std::byte* scales = out + static_cast<std::size_t>(g) * kTileRows * 4;
+      store(scales + lane * 2, loadU16(blocks));
+      store(scales + (kTileRows + lane) * 2, loadU16(blocks + 2));
+      values += 2;
+    } else {
+      store(out + (static_cast<std::size_t>(g) * kTileRows + lane) * 2, loadU16(blocks));
+    }
+    const int quads = type == TensorType::kQ8_0 ? 8 : 4;
+    std::byte* data = out + to.dataOffset + static_cast<std::size_t>(g) * quads * kTileRows * 4;
+    for (int quad = 0; quad < quads; ++quad) {
+      std::byte* at = data + (static_cast<std::size_t>(quad) * kTileRows + lane) * 4;
+      std::memcpy(at, values + quad * 4, 4);
+      if (type == TensorType::kQ8_0) {
+        for (int i = 0; i < 4; ++i) at[i] ^= std::byte{0x80};  // int8 to uint8: plus 128
+      }
+    }
+  }
+}
+
+bool isBlockType(TensorType type) { return tensorTypeInfo(type).blockValues > 1; }
+
+/// Whether the packed form holds the file's own bits.
+bool isNativeBlocks(const FileMatrix& from, const PackedMatrix& to) {
+  return isBlockType(from.type) && nativeFormat(from.type) == to.format && to.groupsPerScale == 1;
+}
+
+}  // namespace
+
+const char* toString(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32: return "F32";
+    case WeightFormat::kF16: return "F16";
+    case WeightFormat::kBf16: return "BF16";
+    case WeightFormat::kInt8: return "INT8";
+    case WeightFormat::kQ4_0: return "Q4_0";
+    case WeightFormat::kQ4_1: return "Q4_1";
+  }
+  return "?";
+}
+
+WeightFormat nativeFormat(TensorType type) {
+  switch (type) {
+    case TensorType::kF32: return WeightFormat::kF32;
+    case TensorType::kF16: return WeightFormat::kF16;
+    case TensorType::kBF16: return WeightFormat::kBf16;
+    case TensorType::kQ8_0: return WeightFormat::kInt8;
+    case TensorType::kQ4_0: return WeightFormat::kQ4_0;
+    case TensorType::kQ4_1: return WeightFormat::kQ4_1;
+  }
+  return WeightFormat::kF32;
+}
+
+float outputScaleFor(float largestScale) {
+  if (!(largestScale > 0.0F) || !std::isfinite(largestScale)) return 0x1p-12F;
+  return std::ldexp(1.0F, std::clamp(std::ilogb(largestScale) - 8, -126, 126));
+}
+
+PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSize) {
+  PackedMatrix m;
+  m.format = format;
+  m.rows = from.rows;
+  m.cols = from.cols;
+  m.groups = (from.cols + kGroup - 1) / kGroup;
+  m.tiles = static_cast<int>(roundUp(static_cast<std::size_t>(from.rows), 2 * kTileRows)) / kTileRows;
+  const auto groups = static_cast<std::size_t>(m.groups);
+  const auto columns = groups * kGroup;
+  std::size_t valueBytes = 0;
+  std::size_t scaleBytes = 0;
+  switch (format) {
+    case WeightFormat::kF32: valueBytes = columns * kTileRows * 4; break;
+    case WeightFormat::kF16:
+    case WeightFormat::kBf16: valueBytes = columns * kTileRows * 2; break;
+    case WeightFormat::kInt8:
+      m.groupsPerScale = groupSize / kGroup;
+      if (from.type != TensorType::kQ8_0 || m.groupsPerScale != 1) m.outputScale = 0x1p-12F;
+      valueBytes = columns * kTileRows;
+      scaleBytes = (groups + m.groupsPerScale - 1) / m.groupsPerScale * kTileRows * 2;
+      break;
+    case WeightFormat::kQ4_0:
+      valueBytes = columns * kTileRows / 2;
+      scaleBytes = groups * kTileRows * 2;
+      break;
+    case WeightFormat::kQ4_1:
+      valueBytes = columns * kTileRows / 2;
+      scaleBytes = groups * kTileRows * 4;
+      break;
+  }
+  m.dataOffset = roundUp(scaleBytes, 64);
+  m.tileBytes = roundUp(m.dataOffset + valueBytes, 64);
+  return m;
+}
+
+PackReport packTile(const FileMatrix& from, const PackedMatrix& to, int tile, std::byte* out,
+                    float* row) {
+  PackReport report;
+  std::memset(out, 0, to.tileBytes);
+  const int padded = to.groups * kGroup;
+  for (int lane = 0; lane < kTileRows; ++lane) {
+    const int r = tile * kTileRows + lane;
+    if (r >= from.rows) break;  // zeros; scales of zero make any stored value zero
+    const std::byte* source = from.data + from.rowBytes * static_cast<std::size_t>(r);
+    if (isNativeBlocks(from, to)) {
+      packBlocks(source, from.type, to, lane, out);
+      continue;
+    }
+    reference::dequantize(from.type, source, row, from.cols);
+    std::fill(row + from.cols, row + padded, 0.0F);
+    switch (to.format) {
+      case WeightFormat::kF32:
+        for (int c = 0; c < padded; ++c) {
+          store(out + (static_cast<std::size_t>(c) * kTileRows + lane) * 4, row[c]);
+        }
+        break;
+      case WeightFormat::kF16:
+        for (int c = 0; c < padded; ++c) {
+          const std::uint16_t half = floatToHalf(row[c]);
+          report.overflowsFp16 |= (half & 0x7FFFU) == 0x7C00U && std::isfinite(row[c]);
+          store(out + (static_cast<std::size_t>(c) * kTileRows + lane) * 2, half);
+        }
+        break;
+      case WeightFormat::kBf16:
+        for (int c = 0; c < padded; ++c) {
+          const std::size_t at = (static_cast<std::size_t>(c / 2) * kTileRows + lane) * 2 + c % 2;
+          store(out + at * 2, floatToBfloat16(row[c]));
+        }
+        break;
+      case WeightFormat::kInt8: packInt8Row(row, to, lane, out, report.largestScale); break;
+      case WeightFormat::kQ4_0:
+      case WeightFormat::kQ4_1: break;  // only ever native
+    }
+  }
+  return report;
+}
+
+}  // namespace vitrine::kernels::cpu

@@ -1,0 +1,138 @@
+// Norm, gated activation and preparation of activations: one row at a time. Included once by each
+// rows_<instruction set>.cpp, after its simd_*.h, with VITRINE_CPU_NAMESPACE set.
+
+#include "kernels/cpu/kernel_functions.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace vitrine::kernels::cpu {
+namespace {
+
+/// Calls body(first, count) for each 16 values, the last perhaps fewer.
+template <typename Body>
+inline void forVectors(int n, Body body) {
+  int i = 0;
+  for (; i + 16 <= n; i += 16) body(i, 16);
+  if (i < n) body(i, n - i);
+}
+inline F loadSome(const float* p, int n) { return n == 16 ? Simd::load(p) : Simd::loadFirst(p, n); }
+inline void storeSome(float* p, F v, int n) {
+  n == 16 ? Simd::store(p, v) : Simd::storeFirst(p, v, n);
+}
+
+/// Integers up to `limit` in magnitude: scale = max|x| / limit, q = round(x / scale).
+template <bool Narrow>
+inline void prepareIntegers(const float* x, int n, const Activations& to, int row) {
+  constexpr float kLimit = Narrow ? 127.0F : 32512.0F;  // 127 · 256: both bytes stay in range
+  constexpr std::size_t kBytes = Narrow ? Simd::kInt8GroupBytes : 64;
+  std::byte* data = to.data + to.rowBytes * static_cast<std::size_t>(row);
+  const std::size_t first = static_cast<std::size_t>(row) * static_cast<std::size_t>(to.groups);
+  for (int g = 0; g < to.groups; ++g) {
+    const int left = n - g * kGroup;
+    const float* p = x + g * kGroup;
+    const F a = left >= 16 ? Simd::load(p) : Simd::loadFirst(p, left);
+    const F b = left >= 32   ? Simd::load(p + 16)
+                : left <= 16 ? Simd::zero()
+                             : Simd::loadFirst(p + 16, left - 16);
+    const float largest = Simd::largestMagnitude(Simd::maxMagnitude(Simd::abs(a), Simd::abs(b)));
+    float scale = largest / kLimit;
+    float inverse = 1.0F / scale;
+    if (largest < 1e-35F) scale = inverse = 0.0F;  // too small to invert: zeros
+    const Simd::I qa = Simd::toInt(Simd::mul(a, Simd::set1(inverse)));
+    const Simd::I qb = Simd::toInt(Simd::mul(b, Simd::set1(inverse)));
+    std::byte* out = data + static_cast<std::size_t>(g) * kBytes;
+    if constexpr (Narrow) {
+      Simd::storeInt8(out, qa, qb);
+    } else {
+      Simd::storeInt16(out, qa, qb);
+    }
+    const std::int32_t sum = Simd::sumInt(Simd::addInt(qa, qb));
+    to.scales[first + g] = scale;
+    to.offsets[first + g] = -128 * sum;
+    to.sums[first + g] = scale * static_cast<float>(sum);
+  }
+}
+
+}  // namespace
+
+namespace VITRINE_CPU_NAMESPACE {
+
+void rmsNorm(const float* x, const float* weight, float* y, int n, float eps) {
+  F squares = Simd::zero();
+  forVectors(n, [&](int i, int count) {
+    const F v = loadSome(x + i, count);
+    squares = Simd::fma(v, v, squares);
+  });
+  const float mean = Simd::sum(squares) / static_cast<float>(n);
+  const F factor = Simd::set1(1.0F / __builtin_sqrtf(mean + eps));
+  forVectors(n, [&](int i, int count) {
+    const F v = Simd::mul(loadSome(x + i, count), factor);
+    storeSome(y + i, Simd::mul(v, loadSome(weight + i, count)), count);
+  });
+}
+
+void swiglu(const float* gate, const float* up, float* y, int n) {
+  forVectors(n, [&](int i, int count) {
+    const F g = loadSome(gate + i, count);
+    const F e = exponential(Simd::sub(Simd::zero(), g));
+    const F silu = Simd::div(g, Simd::add(Simd::set1(1.0F), e));
+    storeSome(y + i, Simd::mul(silu, loadSome(up + i, count)), count);
+  });
+}
+
+void geglu(const float* gate, const float* up, float* y, int n) {
+  forVectors(n, [&](int i, int count) {
+    const F g = loadSome(gate + i, count);
+    const F cubic = Simd::mul(Simd::mul(Simd::mul(g, g), g), Simd::set1(0.044715F));
+    const F t = hyperbolicTangent(Simd::mul(Simd::add(g, cubic), Simd::set1(0.79788456F)));
+    const F half = Simd::mul(g, Simd::set1(0.5F));
+    const F gelu = Simd::mul(half, Simd::add(t, Simd::set1(1.0F)));
+    storeSome(y + i, Simd::mul(gelu, loadSome(up + i, count)), count);
+  });
+}
+
+void rope(float* x, const float* cosines, const float* sines, int dims, bool halves) {
+  const int pairs = dims / 2;
+  if (halves) {
+    float* second = x + pairs;
+    for (int i = 0; i < pairs; ++i) {
+      const float u = x[i];
+      const float v = second[i];
+      x[i] = u * cosines[i] - v * sines[i];
+      second[i] = u * sines[i] + v * cosines[i];
+    }
+    return;
+  }
+  for (int i = 0; i < pairs; ++i) {
+    const float u = x[2 * i];
+    const float v = x[2 * i + 1];
+    x[2 * i] = u * cosines[i] - v * sines[i];
+    x[2 * i + 1] = u * sines[i] + v * cosines[i];
+  }
+}
+
+void prepare(const float* x, int n, const Activations& to, int row) {
+  std::byte* data = to.data + to.rowBytes * static_cast<std::size_t>(row);
+  switch (to.format) {
+    case ActivationFormat::kInt16: prepareIntegers<false>(x, n, to, row); return;
+    case ActivationFormat::kInt8: prepareIntegers<true>(x, n, to, row); return;
+    case ActivationFormat::kF32:
+    case ActivationFormat::kBf16: break;
+  }
+  for (int i = 0; i < to.groups * kGroup; i += kGroup) {
+    const int left = n - i;
+    const F a = left >= 16 ? Simd::load(x + i) : Simd::loadFirst(x + i, left);
+    const F b = left >= 32   ? Simd::load(x + i + 16)
+                : left <= 16 ? Simd::zero()
+                             : Simd::loadFirst(x + i + 16, left - 16);
+    if (to.format == ActivationFormat::kF32) {
+      auto* out = reinterpret_cast<float*>(data) + i;
+      Simd::store(out, a);
+      Simd::store(out + 16, b);
+    } else {
+      Simd::storeBf16(data + static_cast<std::size_t>(i) * Simd::kBf16RowBytes, a, b);
+    }
+  }
+}
+
+}  // namespace VITRINE_CPU_NAMESPACE
+}  // namespace vitrine::kernels::cpu
