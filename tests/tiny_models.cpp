@@ -39,21 +39,22 @@ std::size_t product(int a, int b) {
 
 void setMetadata(GgufWriter& file, const TinyModelOptions& options,
                  const TinyVocabulary& vocabulary, int eosTokenId) {
-  const auto u32 = [&](const char* key, int value) {
+  const auto u32 = [&](const std::string& key, int value) {
     file.setU32(key, static_cast<std::uint32_t>(value));
   };
-  file.setText("general.architecture", "llama");
+  const std::string& arch = options.architecture;
+  file.setText("general.architecture", arch);
   file.setText("general.name", options.name);
-  u32("llama.block_count", options.nLayers);
-  u32("llama.context_length", options.contextLength);
-  u32("llama.embedding_length", options.dModel);
-  u32("llama.feed_forward_length", options.dFfn);
-  u32("llama.attention.head_count", options.nHeads);
-  u32("llama.attention.head_count_kv", options.nKvHeads);
-  u32("llama.rope.dimension_count", options.dModel / options.nHeads);
-  file.setF32("llama.rope.freq_base", 10000.0F);
-  file.setF32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
-  u32("llama.vocab_size", vocabulary.size());
+  u32(arch + ".block_count", options.nLayers);
+  u32(arch + ".context_length", options.contextLength);
+  u32(arch + ".embedding_length", options.dModel);
+  u32(arch + ".feed_forward_length", options.dFfn);
+  u32(arch + ".attention.head_count", options.nHeads);
+  u32(arch + ".attention.head_count_kv", options.nKvHeads);
+  u32(arch + ".rope.dimension_count", options.dModel / options.nHeads);
+  file.setF32(arch + ".rope.freq_base", 10000.0F);
+  file.setF32(arch + ".attention.layer_norm_rms_epsilon", 1e-5F);
+  u32(arch + ".vocab_size", vocabulary.size());
   file.setText("tokenizer.ggml.model", "gpt2");
   file.setText("tokenizer.ggml.pre", "smollm");
   file.setTexts("tokenizer.ggml.tokens", vocabulary.tokens);
@@ -85,6 +86,18 @@ void setLayers(GgufWriter& file, const TinyModelOptions& options, Random& random
     matrix("attn_k.weight", kv, d, 1.2F * width);
     matrix("attn_v.weight", kv, d, 1.5F * width);
     matrix("attn_output.weight", d, d, out);
+    const auto vector = [&](const char* name, int n, float mean) {
+      file.setTensor(layer + name, 0, n, random.normals(product(1, n), 0.1F, mean));
+    };
+    if (options.attentionBias) {
+      vector("attn_q.bias", d, 0.0F);
+      vector("attn_k.bias", kv, 0.0F);
+      vector("attn_v.bias", kv, 0.0F);
+    }
+    if (options.headNorm) {
+      vector("attn_q_norm.weight", d / options.nHeads, 1.0F);
+      vector("attn_k_norm.weight", d / options.nHeads, 1.0F);
+    }
     norm("ffn_norm.weight");
     matrix("ffn_gate.weight", options.dFfn, d, width);
     matrix("ffn_up.weight", options.dFfn, d, width);

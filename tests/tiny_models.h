@@ -28,9 +28,10 @@ class TinyVocabulary {
   std::vector<std::string> merges;
 };
 
-/// Shape and texts of a small real model: architecture llama, vocabulary as above, pre-tokenizer
-/// smollm. The defaults give a file of about 300 KB.
+/// Shape and texts of a small real model with the vocabulary above and the pre-tokenizer smollm.
+/// The defaults give a file of about 300 KB.
 struct TinyModelOptions {
+  std::string architecture = "llama";  ///< and the prefix of its keys
   std::string name = "tiny";
   std::string chatTemplate = kChatMl;  ///< empty: no such key
   int nLayers = 2;
@@ -40,6 +41,8 @@ struct TinyModelOptions {
   int dFfn = 96;
   int contextLength = 512;
   bool tiedOutput = false;
+  bool attentionBias = false;                                  ///< attn_{q,k,v}.bias
+  bool headNorm = false;                                       ///< attn_{q,k}_norm.weight
   kernels::TensorType weightType = kernels::TensorType::kF32;  ///< of the matrices
   std::uint64_t seed = 1;
 };

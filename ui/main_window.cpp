@@ -1,9 +1,45 @@
 #include "ui/main_window.h"
 
+#include <QApplication>
+#include <QCloseEvent>
+#include <QCursor>
+#include <QDropEvent>
+#include <QFileDialog>
+#include <QFileInfo>
 #include <QFrame>
 #include <QGridLayout>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QMimeData>
+#include <QPainter>
+#include <QShortcut>
+#include <QStackedWidget>
+#include <QThread>
+#include <QTimer>
+#include <QToolButton>
+#include <algorithm>
+#include <memory>
 
+#include "app/chat/chat_session.h"
+#include "app/chat/engine_client.h"
+#include "app/chat/session_pool.h"
+#include "app/export/exporter.h"
+#include "app/model_library.h"
+#include "app/settings.h"
+#include "app/store/conversation_store.h"
+#include "app/text.h"
+#include "ui/chat/chat_view.h"
+#include "ui/common/format.h"
+#include "ui/common/toast.h"
+#include "ui/composer/composer.h"
+#include "ui/export/export_menu.h"
+#include "ui/inspector/inspector_panel.h"
+#include "ui/models/model_opener.h"
+#include "ui/models/models_page.h"
+#include "ui/settings/settings_dialog.h"
+#include "ui/sidebar/side_bar.h"
 #include "ui/theme/theme.h"
+#include "ui/topbar/top_bar.h"
 
 namespace vitrine::ui {
 
@@ -12,13 +48,15 @@ namespace {
 constexpr int kTopBarHeight = 52;
 constexpr int kSideBarWidth = 248;
 constexpr int kInspectorWidth = 364;
-constexpr int kNarrowestChat = 560;  // the chat keeps at least this; then panels go
+constexpr int kNarrowestChat = 480;  // the chat keeps at least this; then panels go
 
-QFrame* makePlace(QWidget* parent) {
+QFrame* makePlace(QWidget* parent, const QString& name) {
   auto* place = new QFrame(parent);
+  place->setObjectName(name);
   place->setProperty("kind", "panel");
-  auto* layout = new QVBoxLayout(place);
+  auto* layout = new QHBoxLayout(place);
   layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
   return place;
 }
 
@@ -33,19 +71,66 @@ QFrame* makeLine(QWidget* parent, Qt::Orientation orientation) {
   return line;
 }
 
+/// A window with one of its sides filled: the sign for showing and hiding it.
+QIcon sideIcon(bool left) {
+  const Theme& theme = Theme::instance();
+  const int side = theme.px(16);
+  QPixmap pixmap(side * 2, side * 2);
+  pixmap.setDevicePixelRatio(2);
+  pixmap.fill(Qt::transparent);
+  QPainter painter(&pixmap);
+  painter.setRenderHint(QPainter::Antialiasing);
+  const QRectF frame(1.5, 2.5, side - 3.0, side - 5.0);
+  painter.setPen(QPen(theme.tokens().muted, 1.3));
+  painter.drawRoundedRect(frame, 2.5, 2.5);
+  const double x =
+      left ? frame.left() + frame.width() * 0.36 : frame.right() - frame.width() * 0.36;
+  painter.drawLine(QPointF(x, frame.top()), QPointF(x, frame.bottom()));
+  return QIcon(pixmap);
+}
+
+QString localFile(const QMimeData* data, const QStringList& suffixes) {
+  for (const QUrl& url : data->urls()) {
+    if (!url.isLocalFile()) continue;
+    const QString file = url.toLocalFile();
+    if (suffixes.contains(QFileInfo(file).suffix().toLower())) return file;
+  }
+  return {};
+}
+
 }  // namespace
 
-MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
-  setWindowTitle(tr("Vitrine"));
+MainWindow::MainWindow(Services services, QWidget* parent)
+    : QMainWindow(parent), m_services(services) {
+  setAcceptDrops(true);
+  setMinimumSize(420, 360);
+  buildLayout();
+  buildShortcuts();
+  connectParts();
+  connect(&Theme::instance(), &Theme::changed, this, &MainWindow::applyTheme);
+  applySettings();
+  applyTheme();
+  restoreState();
+  updateTitle();
+  updateContext();
+  if (const QString notice = m_services.store.notice(); !notice.isEmpty()) {
+    QTimer::singleShot(0, this, [this, notice] { Toast::of(this)->showMessage(notice, 15000); });
+  }
+}
+
+MainWindow::~MainWindow() {
+  if (m_modelSearch) m_modelSearch->wait();
+}
+
+void MainWindow::buildLayout() {
   auto* centre = new QWidget(this);
   auto* grid = new QGridLayout(centre);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setSpacing(0);
-  m_topBarPlace = makePlace(centre);
-  m_sideBarPlace = makePlace(centre);
-  m_chatPlace = makePlace(centre);
-  m_inspectorPlace = makePlace(centre);
-  m_sideBarPlace->layout()->addWidget(makeLine(m_sideBarPlace, Qt::Vertical));
+  m_topBarPlace = makePlace(centre, "topBarPlace");
+  m_sideBarPlace = makePlace(centre, "sideBarPlace");
+  m_chatPlace = makePlace(centre, "chatPlace");
+  m_inspectorPlace = makePlace(centre, "inspectorPlace");
   grid->addWidget(m_topBarPlace, 0, 0, 1, 3);
   grid->addWidget(makeLine(centre, Qt::Horizontal), 1, 0, 1, 3);
   grid->addWidget(m_sideBarPlace, 2, 0);
@@ -54,27 +139,280 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   grid->setColumnStretch(1, 1);
   grid->setRowStretch(2, 1);
   setCentralWidget(centre);
-  resize(1440, 900);
-  connect(&Theme::instance(), &Theme::changed, this, &MainWindow::applyTheme);
-  applyTheme();
+
+  m_topBar = new TopBar(m_services.engine, m_services.settings, m_topBarPlace);
+  m_topBarPlace->layout()->addWidget(m_topBar);
+  m_sideBar = new SideBar(m_services.store, m_services.pool, m_services.engine, m_sideBarPlace);
+  m_sideBarPlace->layout()->addWidget(m_sideBar);
+  m_sideBarPlace->layout()->addWidget(makeLine(m_sideBarPlace, Qt::Vertical));
+  m_middle = new QStackedWidget(m_chatPlace);
+  m_chatPlace->layout()->addWidget(m_middle);
+  m_chat = new ChatView(m_services, m_middle);
+  m_middle->addWidget(m_chat);
+  m_opener = new ModelOpener(m_services.engine, m_services.settings, this);
+  m_modelsPage = new ModelsPage(m_services.engine, m_services.settings, *m_opener,
+                                m_services.paths.models, m_middle);
+  m_middle->addWidget(m_modelsPage);
+  m_exportMenu = new ExportMenu(m_services.store, this);
+  m_inspectorPlace->layout()->addWidget(makeLine(m_inspectorPlace, Qt::Vertical));
+  m_inspector = new InspectorPanel(m_services.engine, m_services.settings, m_inspectorPlace);
+  m_inspectorPlace->layout()->addWidget(m_inspector);
+
+  const auto sideButton = [this](const QString& name) {
+    auto* button = new QToolButton(m_chatPlace);
+    button->setAccessibleName(name);
+    button->setToolTip(name);
+    button->setFocusPolicy(Qt::TabFocus);
+    return button;
+  };
+  m_sideBarButton = sideButton(tr("Show or hide the chats (Ctrl+B)"));
+  m_inspectorButton = sideButton(tr("Show or hide the inspector (Ctrl+I)"));
+  connect(m_sideBarButton, &QToolButton::clicked, this,
+          [this] { setSideBarWanted(!isSideBarShown()); });
+  connect(m_inspectorButton, &QToolButton::clicked, this,
+          [this] { setInspectorWanted(!isInspectorShown()); });
 }
 
-void MainWindow::setTopBar(QWidget* topBar) {
-  m_topBarPlace->layout()->addWidget(topBar);
+void MainWindow::buildShortcuts() {
+  const auto key = [this](const QKeySequence& sequence, auto action) {
+    auto* shortcut = new QShortcut(sequence, this);
+    connect(shortcut, &QShortcut::activated, this, action);
+  };
+  key(Qt::CTRL | Qt::Key_N, [this] { newChat(); });
+  key(Qt::CTRL | Qt::Key_K, [this] {
+    setSideBarWanted(true);
+    m_sideBar->focusSearch();
+  });
+  key(Qt::CTRL | Qt::Key_F, [this] { m_chat->openFind(); });
+  key(Qt::CTRL | Qt::Key_B, [this] { setSideBarWanted(!isSideBarShown()); });
+  key(Qt::CTRL | Qt::Key_I, [this] { setInspectorWanted(!isInspectorShown()); });
+  key(Qt::CTRL | Qt::Key_L, [this] { m_topBar->openModelMenu(); });
+  key(Qt::CTRL | Qt::Key_O, [this] { m_opener->openWithDialog(this); });
+  key(Qt::CTRL | Qt::Key_R, [this] { m_chat->regenerateLast(); });
+  key(Qt::CTRL | Qt::SHIFT | Qt::Key_E, [this] { m_chat->editLast(); });
+  key(Qt::CTRL | Qt::SHIFT | Qt::Key_C, [this] { m_chat->copyLastAnswer(); });
+  key(Qt::CTRL | Qt::Key_Comma, [this] { openSettings(); });
+  key(Qt::CTRL | Qt::Key_Slash, [this] { openSettings("keys"); });
+  key(Qt::CTRL | Qt::Key_Plus, [this] { zoom(1); });
+  key(Qt::CTRL | Qt::Key_Equal, [this] { zoom(1); });
+  key(Qt::CTRL | Qt::Key_Minus, [this] { zoom(-1); });
+  key(Qt::CTRL | Qt::Key_0, [this] { zoom(0); });
+  key(Qt::Key_F2, [this] { m_sideBar->renameCurrent(); });
+  key(QKeySequence::Quit, [this] { close(); });
 }
 
-void MainWindow::setInspector(QWidget* inspector) {
-  m_inspectorPlace->layout()->addWidget(inspector);
+void MainWindow::connectParts() {
+  connect(m_sideBar, &SideBar::newChatRequested, this, &MainWindow::newChat);
+  connect(m_sideBar, &SideBar::conversationChosen, this, &MainWindow::openConversation);
+  connect(m_sideBar, &SideBar::conversationAboutToBeDeleted, this, [this](qint64 id) {
+    if (m_chat->session() && m_chat->session()->conversation().id == id) newChat();
+  });
+  connect(m_sideBar, &SideBar::exportRequested, this, &MainWindow::exportConversation);
+  connect(m_sideBar, &SideBar::importRequested, this, &MainWindow::chooseChatFile);
+  connect(m_sideBar, &SideBar::modelsRequested, this, &MainWindow::openModelsPage);
+  connect(m_sideBar, &SideBar::settingsRequested, this, [this] { openSettings(); });
+  connect(m_chat, &ChatView::sessionStarted, this, &MainWindow::showSession);
+  connect(m_chat, &ChatView::modelWanted, this, &MainWindow::openModelsPage);
+  connect(m_topBar, &TopBar::modelsPageWanted, this, &MainWindow::openModelsPage);
+  connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
+  connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });
+  connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closeModelsPage);
+  connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
+  connect(&m_services.engine, &app::EngineClient::loadFailed, this,
+          [this](quint64, const engine::Error& error, bool) {
+            // A switch that failed; a model that did not open is the opener's to tell.
+            if (m_opener->opening().empty() && error.code != engine::ErrorCode::kCancelled) {
+              Toast::of(this)->showMessage(app::toQString(error.message), 10000);
+            }
+          });
+  connect(&m_services.pool, &app::SessionPool::sessionAboutToClose, this,
+          [this](app::ChatSession* session) {
+            if (m_chat->session() == session) showSession(nullptr);
+          });
+  connect(&m_services.settings, &app::Settings::changed, this, &MainWindow::applySettings);
+  connect(&m_services.engine, &app::EngineClient::modelLoaded, this, &MainWindow::updateContext);
+  connect(&m_services.engine, &app::EngineClient::modelUnloaded, this, &MainWindow::updateContext);
+  connect(&m_services.store, &app::ConversationStore::changedElsewhere, this, [this] {
+    if (m_chat->session() && !m_chat->session()->isRunning()) m_chat->session()->reload();
+  });
+  connect(&m_services.store, &app::ConversationStore::conversationChanged, this,
+          &MainWindow::updateTitle);
+  m_inspector->setOwnerLook([this](const QString& key) {
+    OwnerLook look;
+    if (const auto conversation = m_services.store.conversationByUuid(key)) {
+      look.title = conversation->title;
+      look.colour = Theme::instance().conversationColour(conversation->colour);
+    }
+    return look;
+  });
 }
+
+// ---------------------------------------------------------------- chats
+
+void MainWindow::showSession(app::ChatSession* session) {
+  if (m_chat->session()) disconnect(m_chat->session(), nullptr, this, nullptr);
+  m_chat->setSession(session);
+  m_inspector->setSession(session);
+  m_sideBar->setCurrent(session ? session->conversation().id : 0);
+  if (session) {
+    connect(session, &app::ChatSession::contextUsage, this, &MainWindow::updateContext);
+    connect(session, &app::ChatSession::conversationChanged, this, &MainWindow::updateTitle);
+  }
+  closeModelsPage();
+  updateTitle();
+  updateContext();
+}
+
+void MainWindow::openConversation(app::ConversationId id) {
+  if (app::ChatSession* session = m_services.pool.open(id)) {
+    showSession(session);
+  }
+}
+
+void MainWindow::newChat() {
+  showSession(nullptr);
+  m_chat->composer()->focusInput();
+}
+
+void MainWindow::updateTitle() {
+  const QString title = m_chat->session() ? m_chat->session()->conversation().title : QString();
+  setWindowTitle(title.isEmpty() ? tr("Vitrine") : tr("%1 – Vitrine").arg(oneLine(title, 80)));
+}
+
+void MainWindow::updateContext() {
+  const app::ModelInfoPtr info = m_services.engine.info();
+  const int limit = info ? info->contextTokens : 0;
+  m_topBar->setContext(m_chat->session() ? m_chat->session()->contextUsed() : 0, limit);
+}
+
+void MainWindow::exportConversation(app::ConversationId id) {
+  m_exportMenu->setConversation(id);
+  m_exportMenu->popup(QCursor::pos());
+}
+
+void MainWindow::chooseChatFile() {
+  const QString file = QFileDialog::getOpenFileName(this, tr("Import chats"), {},
+                                                    tr("Chats (*.json *.jsonl);;All files (*)"));
+  if (!file.isEmpty()) importChats(file);
+}
+
+void MainWindow::importChats(const QString& file) {
+  const auto result = app::importFile(m_services.store, file);
+  if (!result) {
+    Toast::of(this)->showMessage(app::toQString(result.error().message), 10000);
+    return;
+  }
+  QString message = tr("Imported %n chat(s)", nullptr, int(result->conversations.size()));
+  if (!result->skipped.isEmpty()) message += tr("; left out: %1").arg(result->skipped.first());
+  Toast::of(this)->showMessage(message, 8000);
+  if (!result->conversations.empty()) openConversation(result->conversations.front());
+}
+
+// ---------------------------------------------------------------- models and settings
+
+void MainWindow::openModel(const std::filesystem::path& path) {
+  m_opener->open(path);
+}
+
+void MainWindow::openFirstModel(const std::filesystem::path& wanted) {
+  const app::Settings& settings = m_services.settings;
+  if (!wanted.empty()) return openModel(wanted);
+  if (!settings.lastModel().empty()) {
+    if (settings.loadLastModelAtStart()) openModel(settings.lastModel());
+    return;
+  }
+  // A first start: the only usable model of the folder, or the page that leads to one.
+  const QString folder =
+      settings.modelFolder().isEmpty() ? m_services.paths.models : settings.modelFolder();
+  auto found = std::make_shared<std::vector<app::ModelEntry>>();
+  QThread* search = QThread::create([folder, found] { *found = app::findModels({folder}); });
+  m_modelSearch = search;
+  connect(search, &QThread::finished, this, [this, found] {
+    std::erase_if(*found, [](const app::ModelEntry& e) { return !e.problem.isEmpty(); });
+    if (m_services.engine.info() || m_services.engine.isLoading()) return;
+    if (found->size() == 1) {
+      openModel(found->front().path);
+    } else {
+      openModelsPage();
+    }
+  });
+  connect(search, &QThread::finished, search, &QObject::deleteLater);
+  search->start();
+}
+
+void MainWindow::noteLoadFailure(const std::filesystem::path& path, const QString& message, bool) {
+  openModelsPage();
+  m_modelsPage->showFailure(path, message);
+}
+
+bool MainWindow::isModelsPageShown() const {
+  return m_middle->currentWidget() == m_modelsPage;
+}
+
+void MainWindow::openModelsPage() {
+  m_middle->setCurrentWidget(m_modelsPage);
+  m_modelsPage->setFocus();
+  arrange();
+}
+
+void MainWindow::closeModelsPage() {
+  if (!isModelsPageShown()) return;
+  m_middle->setCurrentWidget(m_chat);
+  m_chat->composer()->focusInput();
+  arrange();
+}
+
+void MainWindow::openSettings(const QString& page) {
+  auto* dialog =
+      new SettingsDialog(m_services.engine, m_services.settings, m_services.paths.models, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  if (!page.isEmpty()) dialog->showPage(page);
+  dialog->open();
+}
+
+void MainWindow::applySettings() {
+  Theme& theme = Theme::instance();
+  switch (m_services.settings.theme()) {
+    case app::Theme::kSystem:
+      theme.setMode(ThemeMode::kSystem);
+      break;
+    case app::Theme::kLight:
+      theme.setMode(ThemeMode::kLight);
+      break;
+    case app::Theme::kDark:
+      theme.setMode(ThemeMode::kDark);
+      break;
+  }
+  theme.setZoom(m_services.settings.zoomPercent() / 100.0);
+  m_chat->composer()->refresh();
+}
+
+void MainWindow::zoom(int step) {
+  const int percent = step == 0 ? 100 : m_services.settings.zoomPercent() + 10 * step;
+  m_services.settings.setZoomPercent(std::clamp(percent, 70, 200));
+  applySettings();
+}
+
+// ---------------------------------------------------------------- the window itself
 
 void MainWindow::setSideBarWanted(bool wanted) {
   m_sideBarWanted = wanted;
+  if (wanted) m_inspectorFirst = false;
   arrange();
 }
 
 void MainWindow::setInspectorWanted(bool wanted) {
   m_inspectorWanted = wanted;
+  m_inspectorFirst = wanted;
   arrange();
+}
+
+bool MainWindow::isSideBarShown() const {
+  return !m_sideBarPlace->isHidden();
+}
+
+bool MainWindow::isInspectorShown() const {
+  return !m_inspectorPlace->isHidden();
 }
 
 void MainWindow::applyTheme() {
@@ -82,21 +420,118 @@ void MainWindow::applyTheme() {
   m_topBarPlace->setFixedHeight(theme.px(kTopBarHeight));
   m_sideBarPlace->setFixedWidth(theme.px(kSideBarWidth));
   m_inspectorPlace->setFixedWidth(theme.px(kInspectorWidth));
+  for (QToolButton* button : {m_sideBarButton, m_inspectorButton}) {
+    button->setIcon(sideIcon(button == m_sideBarButton));
+    button->setIconSize(QSize(theme.px(16), theme.px(16)));
+    button->setFixedSize(theme.px(28), theme.px(28));
+  }
   arrange();
 }
 
 void MainWindow::arrange() {
   const Theme& theme = Theme::instance();
-  int left = width() - theme.px(kNarrowestChat);
-  const bool sideBarFits = left >= m_sideBarPlace->width();
-  if (m_sideBarWanted && sideBarFits) left -= m_sideBarPlace->width();
-  const bool inspectorFits = left >= m_inspectorPlace->width();
-  m_sideBarPlace->setVisible(m_sideBarWanted && sideBarFits);
-  m_inspectorPlace->setVisible(m_inspectorWanted && inspectorFits);
+  int room = width() - theme.px(kNarrowestChat);
+  const int sideBar = m_sideBarPlace->width();
+  const int inspector = m_inspectorPlace->width();
+  bool showsSideBar = false;
+  bool showsInspector = false;
+  const auto takeSideBar = [&] {
+    showsSideBar = m_sideBarWanted && room >= sideBar;
+    if (showsSideBar) room -= sideBar;
+  };
+  if (!m_inspectorFirst) takeSideBar();
+  showsInspector = m_inspectorWanted && room >= inspector;
+  if (showsInspector) room -= inspector;
+  if (m_inspectorFirst) takeSideBar();
+  m_sideBarPlace->setVisible(showsSideBar);
+  m_inspectorPlace->setVisible(showsInspector);
+  const int chatWidth = width() - (showsSideBar ? sideBar : 0) - (showsInspector ? inspector : 0);
+  const int margin = theme.px(10);
+  m_sideBarButton->move(margin, margin);
+  m_inspectorButton->move(chatWidth - m_inspectorButton->width() - margin - theme.px(6), margin);
+  m_sideBarButton->setVisible(!isModelsPageShown());
+  m_inspectorButton->setVisible(!isModelsPageShown());
+  m_sideBarButton->raise();
+  m_inspectorButton->raise();
 }
 
 void MainWindow::resizeEvent(QResizeEvent* event) {
   QMainWindow::resizeEvent(event);
+  arrange();
+}
+
+void MainWindow::keyPressEvent(QKeyEvent* event) {
+  if (event->key() == Qt::Key_Escape) {
+    if (isModelsPageShown()) {
+      closeModelsPage();
+    } else {
+      m_chat->stop();
+    }
+    return;
+  }
+  QMainWindow::keyPressEvent(event);
+}
+
+bool MainWindow::event(QEvent* event) {
+  if (event->type() == QEvent::WindowActivate) m_services.store.checkForChanges();
+  return QMainWindow::event(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (!localFile(event->mimeData(), {"gguf", "json", "jsonl"}).isEmpty()) {
+    event->acceptProposedAction();
+  }
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  const QString model = localFile(event->mimeData(), {"gguf"});
+  const QString chats = localFile(event->mimeData(), {"json", "jsonl"});
+  event->acceptProposedAction();
+  // After the drop is through: a dialog or a load must not hold the other program's drag.
+  QMetaObject::invokeMethod(
+      this,
+      [this, model, chats] {
+        if (!model.isEmpty()) {
+          openModel(app::toPath(model));
+        } else if (!chats.isEmpty()) {
+          importChats(chats);
+        }
+      },
+      Qt::QueuedConnection);
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  saveState();
+  // A load ends within a step; a running answer is kept as far as it came.
+  m_services.engine.cancelLoad();
+  m_chat->stop();
+  QMainWindow::closeEvent(event);
+}
+
+void MainWindow::saveState() {
+  QJsonObject state;
+  state["side_bar"] = m_sideBarWanted;
+  state["inspector"] = m_inspectorWanted;
+  state["tab"] = m_inspector->currentTab();
+  state["conversation"] = m_chat->session() ? m_chat->session()->conversation().uuid : QString();
+  m_services.settings.setViewState("window", saveGeometry());
+  m_services.settings.setViewState("panels", QJsonDocument(state).toJson(QJsonDocument::Compact));
+  m_services.settings.sync();
+}
+
+void MainWindow::restoreState() {
+  if (!restoreGeometry(m_services.settings.viewState("window"))) resize(1440, 900);
+  const QJsonObject state =
+      QJsonDocument::fromJson(m_services.settings.viewState("panels")).object();
+  m_sideBarWanted = state["side_bar"].toBool(true);
+  m_inspectorWanted = state["inspector"].toBool(true);
+  m_inspector->showTab(state["tab"].toString());
+  if (const auto last = m_services.store.conversationByUuid(state["conversation"].toString());
+      last && !last->trashed.isValid()) {
+    openConversation(last->id);
+  } else {
+    newChat();
+  }
   arrange();
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 
 #include "engine/base/display_text.h"
 #include "engine/model/gguf_file.h"
+#include "engine/model/tensor_types.h"
 
 namespace vitrine::engine {
 namespace {
@@ -84,7 +84,7 @@ class ConfigReader {
   std::string_view m_prefix;
 };
 
-Result<void> readShapes(const ConfigReader& reader, ModelConfig& config) {
+Result<void> readShapes(const GgufFile& file, const ConfigReader& reader, ModelConfig& config) {
   VITRINE_ASSIGN(config.nLayers, reader.require("block_count", 1, kMaxLayers));
   VITRINE_ASSIGN(config.dModel, reader.require("embedding_length", 1, kMaxWidth));
   VITRINE_ASSIGN(config.dFfn, reader.require("feed_forward_length", 1, kMaxWidth));
@@ -110,9 +110,8 @@ Result<void> readShapes(const ConfigReader& reader, ModelConfig& config) {
   }
   if (valueLength && *valueLength != config.headDim) {
     return fail(ErrorCode::kUnsupported,
-                "heads with {} elements for keys and {} for values are not "
-                "supported",
-                config.headDim, *valueLength);
+                "{}: heads with {} elements for keys and {} for values are not supported",
+                displayPath(file.path()), config.headDim, *valueLength);
   }
   return {};
 }
@@ -267,7 +266,7 @@ Result<ModelConfig> readConfig(const GgufFile& file, const Architecture& archite
     return fail(ErrorCode::kUnsupported, "{}: models with experts ({} here) are not supported yet",
                 displayPath(file.path()), *experts);
   }
-  VITRINE_TRY(readShapes(reader, config));
+  VITRINE_TRY(readShapes(file, reader, config));
 
   VITRINE_ASSIGN(const auto context, reader.find("context_length", 0, kMaxContext));
   config.contextLength = context.value_or(0);
@@ -358,21 +357,11 @@ Result<Weights> readWeights(const GgufFile& file, const Architecture& architectu
   return weights;
 }
 
-std::string unsupportedTypes(const GgufFile& file) {
-  std::map<std::string, int> counts;
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (!tensor.type.runnable) ++counts[tensor.type.name];
-  }
-  if (counts.empty()) return {};
-  std::string types;
-  for (const auto& [name, count] : counts) {
-    types += fmt::format("{}{} ({} tensor{})", types.empty() ? "" : ", ", name, count,
-                         count == 1 ? "" : "s");
-  }
-  return fmt::format(
-      "the weight type{} {} {} not supported yet; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 "
-      "are",
-      counts.size() == 1 ? "" : "s", types, counts.size() == 1 ? "is" : "are");
+Result<void> checkVocabulary(const GgufFile& file, const ModelConfig& config, int nTokens) {
+  if (nTokens == config.vocabSize) return {};
+  return fail(ErrorCode::kInvalidFile,
+              "{}: the vocabulary has {} tokens, but token_embd.weight has {} rows",
+              displayPath(file.path()), nTokens, config.vocabSize);
 }
 
 }  // namespace vitrine::engine

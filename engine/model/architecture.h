@@ -41,7 +41,7 @@ Result<ModelConfig> readConfig(const GgufFile& file, const Architecture& archite
 Result<Weights> readWeights(const GgufFile& file, const Architecture& architecture,
                             const ModelConfig& config, std::vector<std::string>& warnings);
 
-/// Empty, or the sentence why tensors of this file cannot be computed with ("… Q4_K …").
-std::string unsupportedTypes(const GgufFile& file);
+/// Whether the vocabulary has as many tokens as the embedding has rows.
+Result<void> checkVocabulary(const GgufFile& file, const ModelConfig& config, int nTokens);
 
 }  // namespace vitrine::engine

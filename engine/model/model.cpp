@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <map>
 #include <new>
 
 #include "engine/base/display_text.h"
 #include "engine/model/architecture.h"
 #include "engine/model/fingerprint.h"
 #include "engine/model/gguf_file.h"
+#include "engine/model/tensor_types.h"
 #include "engine/template/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -117,17 +117,6 @@ Result<std::vector<TokenId>> findEndTokens(const GgufFile& file, const Tokenizer
   return ids;
 }
 
-std::string commonestMatrixType(const GgufFile& file) {
-  std::map<std::string, std::uint64_t> elements;
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.nDims >= 2) elements[tensor.type.name] += tensor.elements();
-  }
-  const auto most =
-      std::max_element(elements.begin(), elements.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() ? "?" : most->first;
-}
-
 /// Tells the caller what is done, and whether to go on.
 class Steps {
  public:
@@ -164,11 +153,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& pa
     VITRINE_ASSIGN(impl.weights, readWeights(file, *architecture, impl.config, impl.warnings));
     VITRINE_TRY(steps.next("Reading the vocabulary", 0.2));
     VITRINE_ASSIGN(impl.tokenizer, Tokenizer::fromGguf(file, impl.warnings));
-    if (impl.tokenizer->vocabSize() != impl.config.vocabSize) {
-      return fail(ErrorCode::kInvalidFile,
-                  "{}: the vocabulary has {} tokens, but token_embd.weight has {} rows",
-                  displayPath(path), impl.tokenizer->vocabSize(), impl.config.vocabSize);
-    }
+    VITRINE_TRY(checkVocabulary(file, impl.config, impl.tokenizer->vocabSize()));
     VITRINE_TRY(steps.next("Compiling the chat template", 0.8));
     impl.chatTemplate = readTemplate(file, *impl.tokenizer, impl.warnings);
     VITRINE_ASSIGN(impl.endTokens, findEndTokens(file, *impl.tokenizer, *impl.chatTemplate));

@@ -25,6 +25,7 @@ void MarkdownView::setSource(const QString& source) {
 void MarkdownView::setStreaming(bool streaming) {
   if (streaming == m_streaming) return;
   m_streaming = streaming;
+  m_firstPaintDue = streaming;
   viewport()->update();
 }
 

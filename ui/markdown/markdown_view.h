@@ -27,6 +27,8 @@ class MarkdownView final : public TextView {
 
  signals:
   void codeCopied();
+  /// Text of an answer that is being written was painted for the first time.
+  void firstTextPainted();
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -41,6 +43,7 @@ class MarkdownView final : public TextView {
   DocumentWriter m_writer;
   std::vector<QPushButton*> m_copyButtons;  // one a code block
   bool m_streaming = false;
+  bool m_firstPaintDue = false;
 };
 
 }  // namespace vitrine::ui

@@ -87,6 +87,20 @@ QPlainTextEdit, QTextEdit, QTextBrowser {
   background: $raised; border: 1px solid $line; border-radius: §7; color: $text;
   selection-background-color: $selection; selection-color: $text; }
 QPlainTextEdit:focus, QTextEdit:focus { border-color: $accent; }
+QFrame[kind="composer"] { background: $panel; border: 1px solid $line; border-radius: §10; }
+QWidget[kind="chat"] { background: $background; }
+QPlainTextEdit[kind="input"], QPlainTextEdit[kind="reading"] {
+  background: transparent; border: none; border-radius: 0; padding: 0; }
+QPushButton[kind="entry"] {
+  background: transparent; border: 1px solid transparent; text-align: left; color: $muted;
+  padding: 0 §9; min-height: §31; }
+QPushButton[kind="entry"]:hover { background: $raised; color: $text; }
+QPushButton[kind="entry"]:focus { border-color: $accent; }
+QPushButton[kind="starter"] {
+  background: $panel; border: 1px solid $line; text-align: left; color: $text;
+  padding: 0 §12; min-height: §38; }
+QPushButton[kind="starter"]:hover { background: $raised; }
+QPushButton[kind="starter"]:focus { border-color: $accent; }
 QTextEdit[kind="reading"] {
   background: transparent; border: none; border-radius: 0; padding: 0; }
 QPushButton[kind="codeCopy"] {
