@@ -9,6 +9,7 @@
 #include "app/text.h"
 #include "engine/model/architecture.h"
 #include "engine/model/gguf_file.h"
+#include "engine/model/tensor_types.h"
 
 namespace vitrine::app {
 namespace {
@@ -61,6 +62,7 @@ Result<void> readHeader(const GgufFile& file, ModelEntry& entry) {
   VITRINE_ASSIGN(const Architecture* architecture, architectureOf(file));
   std::vector<std::string> warnings;
   VITRINE_ASSIGN(const ModelConfig config, readConfig(file, *architecture, warnings));
+  entry.config = config;
   entry.contextLength = config.contextLength;
   if (std::string reason = unsupportedTypes(file); !reason.empty()) {
     return fail(ErrorCode::kUnsupported, "{}", reason);

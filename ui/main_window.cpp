@@ -219,9 +219,9 @@ void MainWindow::connectParts() {
   connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closeModelsPage);
   connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
   connect(&m_services.engine, &app::EngineClient::loadFailed, this,
-          [this](quint64, const engine::Error& error, bool) {
+          [this](quint64 id, const engine::Error& error, bool) {
             // A switch that failed; a model that did not open is the opener's to tell.
-            if (m_opener->opening().empty() && error.code != engine::ErrorCode::kCancelled) {
+            if (!m_opener->started(id) && error.code != engine::ErrorCode::kCancelled) {
               Toast::of(this)->showMessage(app::toQString(error.message), 10000);
             }
           });
@@ -302,7 +302,8 @@ void MainWindow::importChats(const QString& file) {
     Toast::of(this)->showMessage(app::toQString(result.error().message), 10000);
     return;
   }
-  QString message = tr("Imported %n chat(s)", nullptr, int(result->conversations.size()));
+  QString message = pluralText(qint64(result->conversations.size()), tr("Imported %1 chat"),
+                               tr("Imported %1 chats"));
   if (!result->skipped.isEmpty()) message += tr("; left out: %1").arg(result->skipped.first());
   Toast::of(this)->showMessage(message, 8000);
   if (!result->conversations.empty()) openConversation(result->conversations.front());

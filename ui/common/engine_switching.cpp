@@ -1,7 +1,11 @@
 #include "ui/common/engine_switching.h"
 
+#include <QRegularExpression>
+#include <filesystem>
+
 #include "app/chat/engine_client.h"
 #include "app/settings.h"
+#include "app/text.h"
 
 namespace vitrine::ui {
 
@@ -52,6 +56,20 @@ QString nativeFormatText(const QString& quantization) {
     if (character.isDigit()) return QStringLiteral("%1-bit").arg(character);
   }
   return QStringLiteral("Native");
+}
+
+QString modelFileName(const std::string& path, const QString& quantization) {
+  QString name = app::displayPath(std::filesystem::path(path).stem());
+  static const QRegularExpression part(QStringLiteral("-\\d{5}-of-\\d{5}$"));
+  name.remove(part);
+  if (!quantization.isEmpty() && name.size() > quantization.size() + 1 &&
+      name.endsWith(quantization, Qt::CaseInsensitive)) {
+    const QChar before = name[name.size() - quantization.size() - 1];
+    if (before == u'.' || before == u'-' || before == u'_') {
+      name.chop(quantization.size() + 1);
+    }
+  }
+  return name;
 }
 
 QString attentionText(int nHeads, int nKvHeads) {

@@ -50,6 +50,10 @@ QString countText(qint64 count) {
   return figureLocale().toString(count);
 }
 
+QString pluralText(qint64 count, const QString& one, const QString& many) {
+  return (count == 1 ? one : many).arg(countText(count));
+}
+
 QString millisecondsText(double milliseconds) {
   if (!std::isfinite(milliseconds)) return QStringLiteral("–");
   if (milliseconds >= 999.5) {

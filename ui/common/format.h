@@ -19,6 +19,8 @@ QString exactBytesText(quint64 bytes);
 
 /// "1,842": grouped by the person's locale.
 QString countText(qint64 count);
+/// "1 block", "9 blocks": `one` and `many` hold %1.
+QString pluralText(qint64 count, const QString& one, const QString& many);
 /// "0.42 ms", "9.1 ms", "96 ms", "1.24 s"
 QString millisecondsText(double milliseconds);
 /// "1.2 %" from a share of 0.012

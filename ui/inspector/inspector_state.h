@@ -53,4 +53,9 @@ struct ConversationUse {
 };
 ConversationUse useOf(const engine::EngineSnapshot& snapshot, const QString& conversation);
 
+/// What the branch on screen uses of the cache: its own blocks and those it shares with other
+/// branches and chats, as the engine counted at its last turn (or counts while one runs). Nothing
+/// once the chat's blocks are gone from the pool.
+ConversationUse branchUseOf(const InspectorState& state);
+
 }  // namespace vitrine::ui

@@ -3,6 +3,7 @@
 #include <QFrame>
 #include <QHBoxLayout>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "ui/common/plain_label.h"
 
@@ -19,6 +20,34 @@ ConversationUse useOf(const engine::EngineSnapshot& snapshot, const QString& con
     use.bytes += owner.bytes;
   }
   return use;
+}
+
+ConversationUse branchUseOf(const InspectorState& state) {
+  const engine::EngineSnapshot& snapshot = *state.snapshot;
+  const ConversationUse own = useOf(snapshot, state.conversation);
+  const int blockSize = std::max(1, snapshot.shape.blockSize);
+  const std::uint64_t perToken = snapshot.bytesPerBlock / std::uint64_t(blockSize);
+  if (state.live.running) {
+    ConversationUse use;
+    use.tokens = state.live.tokenMs.empty()
+                     ? state.live.reusedTokens + state.live.prefillDone
+                     : state.live.promptTokens + int(state.live.tokenMs.size()) - 1;
+    use.blocks = std::max((use.tokens + blockSize - 1) / blockSize, 0);
+    if (state.wanted.cache.layout == engine::KvLayout::kContiguous) {
+      use.blocks = std::max(use.blocks, own.blocks);
+    }
+    use.bytes = std::uint64_t(use.blocks) * snapshot.bytesPerBlock;
+    return use;
+  }
+  if (own.blocks == 0 || state.turns.empty() || perToken == 0) return own;
+  const engine::TurnReport& last = state.turns.back().report;
+  // A turn from before a switch or a restart tells nothing about the pool of now.
+  const bool present = last.kv.blocksUsed > 0 && last.kv.blockSize == blockSize && state.info &&
+                       last.kvType == engine::toString(snapshot.shape.type) &&
+                       last.weights == engine::toString(state.info->running.precision.weights) &&
+                       last.kv.blocksUsed <= snapshot.blocksUsed + snapshot.blocksCached;
+  if (!present) return own;
+  return {int(last.kv.bytesUsed / perToken), last.kv.blocksUsed, last.kv.bytesReserved};
 }
 
 InspectorTab::InspectorTab(QWidget* parent) : QWidget(parent), m_sections(new QVBoxLayout(this)) {

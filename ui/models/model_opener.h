@@ -24,6 +24,8 @@ class ModelOpener final : public QObject {
   void open(const std::filesystem::path& path);
   /// Asks for a file first.
   void openWithDialog(QWidget* parent);
+  /// Whether this load was asked for here (its failure is told by failed()).
+  bool started(quint64 request) const { return request == m_request; }
   /// The file that is being loaded; empty: none.
   const std::filesystem::path& opening() const { return m_opening; }
 

@@ -60,6 +60,10 @@ ModelsPage::ModelsPage(app::EngineClient& engine, app::Settings& settings, Model
   m_folderLabel->setElided(Qt::ElideMiddle);
   titles->addWidget(m_folderLabel);
   head->addLayout(titles, 1);
+  auto* backButton = makeButton(tr("Back to the chat"), "quiet", this);
+  backButton->setObjectName("backToChat");
+  connect(backButton, &QPushButton::clicked, this, &ModelsPage::closeWanted);
+  head->addWidget(backButton);
   auto* folderButton = makeButton(tr("Open folder"), "quiet", this);
   auto* changeButton = makeButton(tr("Change folder…"), "quiet", this);
   auto* openButton = makeButton(tr("Open a GGUF file…"), "primary", this);
@@ -183,7 +187,7 @@ QWidget* ModelsPage::makeEmptyState() {
   centre->addStretch(2);
   auto* card = new QFrame(place);
   card->setProperty("kind", "card");
-  card->setMaximumWidth(Theme::instance().px(560));
+  card->setMaximumWidth(Theme::instance().px(580));
   auto* column = new QVBoxLayout(card);
   column->setContentsMargins(28, 24, 28, 24);
   column->setSpacing(10);
@@ -225,7 +229,7 @@ QWidget* ModelsPage::makeEmptyState() {
 
   auto* searchRow =
       addStep(tr("You need one"),
-              tr("SmolLM2-135M-Instruct (98 MB) answers at once on any machine: "
+              tr("SmolLM2-135M-Instruct (about 100 MB) answers at once on any machine: "
                  "packaging/start.sh in the source folder fetches it. Larger models answer better; "
                  "choose a file that is smaller than the free memory."))
           .second;
@@ -235,7 +239,11 @@ QWidget* ModelsPage::makeEmptyState() {
           [] { QDesktopServices::openUrl(QUrl(QString::fromLatin1(kModelSearch))); });
   searchRow->addWidget(search);
   searchRow->addStretch();
-  centre->addWidget(card, 0, Qt::AlignHCenter);
+  auto* row = new QHBoxLayout;  // as wide as it may be, so that its words wrap as little
+  row->addStretch(1);
+  row->addWidget(card, 100);
+  row->addStretch(1);
+  centre->addLayout(row);
   centre->addStretch(3);
   return place;
 }

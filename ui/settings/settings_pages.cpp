@@ -175,8 +175,8 @@ EnginePage::EnginePage(app::EngineClient& engine, app::Settings& settings, QWidg
   const int processors = std::max(1, int(std::thread::hardware_concurrency()));
   m_threads = makeSpin("threads", 0, processors, 1, tr("automatic"));
   addField(tr("Threads"), m_threads,
-           tr("Automatic is one a physical core; this machine has %n processor(s).", nullptr,
-              processors));
+           tr("Automatic is one a physical core; this machine has %1.")
+               .arg(pluralText(processors, tr("%1 processor"), tr("%1 processors"))));
   m_context = makeSpin("context", 0, kLargestContext, 256, tr("the model's"));
   connect(m_context, &QSpinBox::editingFinished, this, [this] {  // between "the model's" and 256
     if (m_context->value() > 0 && m_context->value() < kSmallestContext) {

@@ -157,6 +157,28 @@ QSlider::handle:horizontal:focus { background: $accent; border: 2px solid $text;
 QSlider:disabled { color: $faint; }
 
 QCheckBox, QRadioButton { spacing: §8; background: transparent; }
+QCheckBox::indicator {
+  width: §14; height: §14; border: 1px solid $muted; border-radius: §4; background: $raised; }
+QCheckBox::indicator:checked {
+  background: $accentFill; border-color: $accentFill; image: url(:/controls/check-$tone.svg); }
+QCheckBox::indicator:focus { border-color: $text; }
+QCheckBox::indicator:disabled { border-color: $line; }
+QComboBox::down-arrow { image: url(:/controls/down.svg); width: §10; height: §10; }
+QSpinBox::up-button, QDoubleSpinBox::up-button {
+  subcontrol-origin: border; subcontrol-position: top right; width: §20; border: none; }
+QSpinBox::down-button, QDoubleSpinBox::down-button {
+  subcontrol-origin: border; subcontrol-position: bottom right; width: §20; border: none; }
+QSpinBox::up-arrow, QDoubleSpinBox::up-arrow {
+  image: url(:/controls/up.svg); width: §9; height: §9; }
+QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {
+  image: url(:/controls/down.svg); width: §9; height: §9; }
+QSpinBox::up-arrow:off, QSpinBox::up-arrow:disabled, QSpinBox::down-arrow:off,
+QSpinBox::down-arrow:disabled, QDoubleSpinBox::up-arrow:off, QDoubleSpinBox::up-arrow:disabled,
+QDoubleSpinBox::down-arrow:off, QDoubleSpinBox::down-arrow:disabled { image: none; }
+QListWidget::item { border-radius: §6; padding: 0 §8; color: $muted; }
+QListWidget::item:hover { background: $hoverRaised; }
+QListWidget::item:selected { background: $raised; color: $text; }
+QListWidget:focus::item:selected { border: 1px solid $accent; }
 QGroupBox { border: none; margin-top: §20; font-weight: 600; }
 QGroupBox::title { subcontrol-origin: margin; left: 0; color: $muted; }
 QSplitter::handle { background: $line; }
@@ -184,6 +206,7 @@ QString buildStyleSheet(const Theme& theme) {
       {"faultInk", theme.ink(t.fault).name()},
       {"linkInk", theme.ink(t.information).name()},
       {"selection", mix(t.raised, t.accent, t.dark ? 0.32 : 0.24).name()},
+      {"tone", t.dark ? QStringLiteral("dark") : QStringLiteral("light")},
       {"scroll", mix(t.line, t.faint, 0.45).name()},
       {"figures", "\"" + theme.figureFont().family() + "\""},
   };

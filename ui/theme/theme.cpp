@@ -11,6 +11,9 @@
 
 #include "ui/theme/style_sheet.h"
 
+// Resources of a static library stay out unless asked for; the macro must stand in no namespace.
+static void takeControlImages() { Q_INIT_RESOURCE(controls); }
+
 namespace vitrine::ui {
 
 namespace {
@@ -61,6 +64,7 @@ Theme::Theme() = default;
 
 void Theme::install(QApplication& application) {
   m_application = &application;
+  takeControlImages();
   m_systemDark = systemIsDark();
   m_textFamily = firstInstalled({"Inter", "Inter Variable"}, QFontDatabase::GeneralFont);
   m_figureFamily = firstInstalled({"JetBrains Mono"}, QFontDatabase::FixedFont);

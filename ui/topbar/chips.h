@@ -11,7 +11,7 @@ class ModelButton final : public QAbstractButton {
  public:
   explicit ModelButton(QWidget* parent = nullptr);
   /// Any characters; shown literally. The name is cut in the middle where room is short.
-  void setModel(const QString& name, const QString& details);
+  void setModel(const QString& name, const QString& details, const QString& toolTip);
   void setMostWidth(int pixels);
 
   QSize sizeHint() const override;

@@ -22,7 +22,7 @@
 namespace vitrine::ui {
 namespace {
 
-constexpr int kMostCollapsed = 6;
+constexpr int kMostCollapsed = 7;
 
 QFrame* makeChip(QWidget* parent) {
   auto* chip = new QFrame(parent);
@@ -51,6 +51,7 @@ TopBar::TopBar(app::EngineClient& engine, app::Settings& settings, QWidget* pare
   setAccessibleName(tr("Top bar"));
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(16, 0, 16, 0);
+  row->setSizeConstraint(QLayout::SetNoConstraint);  // collapse() makes it fit
   row->setSpacing(10);
 
   row->addWidget(new AppMark(22, this));
@@ -152,13 +153,15 @@ void TopBar::want(Change change) {
 void TopBar::showModel() {
   const app::ModelInfoPtr info = m_engine.info();
   if (!info) {
-    m_model->setModel(tr("Choose a model"), {});
+    m_model->setModel(tr("Choose a model"), {}, tr("Opens the list of models"));
     m_attentionChip->setProperty("wanted", false);
     m_device->setDevice(tr("No model"), tr("The device appears once a model is loaded."));
   } else {
     const QString quantization = app::toQString(info->quantization);
-    m_model->setModel(app::toQString(info->name),
-                      QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)));
+    m_model->setModel(modelFileName(info->path, quantization),
+                      QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)),
+                      tr("%1\ncalls itself: %2")
+                          .arg(app::displayPath(info->path), app::toQString(info->name)));
     m_attention->setText(attentionText(info->config.nHeads, info->config.nKvHeads));
     m_attentionChip->setToolTip(
         literalToolTip(tr("%1 query heads share %2 key and value heads (from the model)")
@@ -166,9 +169,10 @@ void TopBar::showModel() {
                            .arg(info->config.nKvHeads)));
     m_attentionChip->setProperty("wanted", true);
     m_device->setDevice(deviceText(info->backend),
-                        tr("%1\n%2\n%n thread(s)", nullptr, info->backend.threads)
-                            .arg(app::toQString(info->backend.device),
-                                 app::toQString(info->backend.instructionSet)));
+                        tr("%1\n%2\n%3").arg(
+                            app::toQString(info->backend.device),
+                            app::toQString(info->backend.instructionSet),
+                            pluralText(info->backend.threads, tr("%1 thread"), tr("%1 threads"))));
   }
   const QString native =
       info ? nativeFormatText(app::toQString(info->quantization)) : QStringLiteral("Native");
@@ -245,15 +249,15 @@ void TopBar::collapse() {
   const bool switching = !m_progressChip->isHidden();
   const bool hasModel = m_attentionChip->property("wanted").toBool();
   for (int level = 0; level <= kMostCollapsed; ++level) {
-    m_attentionChip->setVisible(hasModel && level < 1 && !switching);
-    m_context->setLevel(level < 2 ? 0 : level < 4 ? 1 : 2);
-    m_model->setMostWidth(level < 2 ? 300 : level < 4 ? 220 : 150);
-    m_device->setVisible(level < 3);
-    m_progress->setVisible(level < 4);
-    m_progressText->setVisible(level < 3);
-    m_reuse->setVisible(level < 5 && (!switching || level < 1));
-    m_weights->setCompact(level >= 6);
-    m_kv->setCompact(level >= 6);
+    m_model->setMostWidth(level < 1 ? 300 : level < 4 ? 240 : 150);
+    m_context->setLevel(level < 2 ? 0 : level < 5 ? 1 : 2);
+    m_attentionChip->setVisible(hasModel && level < 3 && !switching);
+    m_device->setVisible(level < 4);
+    m_progress->setVisible(level < 5);
+    m_progressText->setVisible(level < 4);
+    m_reuse->setVisible(level < 6 && (!switching || level < 1));
+    m_weights->setCompact(level >= 7);
+    m_kv->setCompact(level >= 7);
     int wanted = 2 * 16;
     for (int i = 0; i < layout()->count(); ++i) {
       const QLayoutItem* item = layout()->itemAt(i);

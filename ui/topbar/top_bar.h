@@ -48,6 +48,9 @@ class TopBar final : public QWidget {
  protected:
   void resizeEvent(QResizeEvent* event) override;
 
+ public:
+  QSize minimumSizeHint() const override { return {320, 30}; }
+
  private:
   void showModel();
   void showConfig();

@@ -102,7 +102,7 @@ void CacheTab::showState(const InspectorState& state) {
 
 void CacheTab::showUse(const InspectorState& state) {
   const engine::EngineSnapshot& snapshot = *state.snapshot;
-  const ConversationUse use = useOf(snapshot, state.conversation);
+  const ConversationUse use = branchUseOf(state);
   const std::uint64_t poolBytes = snapshot.bytesPerBlock * std::uint64_t(snapshot.blocks.size());
   m_budget->setText(poolBytes > 0 ? tr("of %1").arg(bytesText(poolBytes)) : QString());
   const BytesParts bytes = bytesParts(use.bytes);
@@ -112,7 +112,8 @@ void CacheTab::showUse(const InspectorState& state) {
   const int blockSize = std::max(1, snapshot.shape.blockSize);
   const std::int64_t room = std::int64_t(use.blocks) * blockSize;
   const double waste = room > 0 ? std::max(0.0, 1.0 - double(use.tokens) / double(room)) : 0;
-  QString details = tr("%1 · %n block(s)", nullptr, use.blocks).arg(bytes.unit);
+  QString details = QStringLiteral("%1 · %2").arg(
+      bytes.unit, pluralText(use.blocks, tr("%1 block"), tr("%1 blocks")));
   if (use.blocks > 0) details += tr(" · %1 waste").arg(percentText(waste));
   m_details->setText(details);
   m_details->setToolTip(literalToolTip(

@@ -25,7 +25,7 @@ const Tokens& tokens() {
 
 LatencyTab::LatencyTab(QWidget* parent) : InspectorTab(parent) {
   QVBoxLayout* section = addSection(tr("Time to the first token (TTFT)"), &m_ttftAside);
-  m_ttft = new TurnChart(TurnChart::Kind::kBars, 92, this);
+  m_ttft = new TurnChart(TurnChart::Kind::kBars, 80, this);
   m_ttft->setAccessibleName(tr("Time to the first token, by turn"));
   m_ttft->setColour([] { return tokens().prefilled; });
   m_ttft->setFormat(millisecondsText);
@@ -33,7 +33,7 @@ LatencyTab::LatencyTab(QWidget* parent) : InspectorTab(parent) {
   section->addWidget(m_ttft);
 
   section = addSection(tr("Time per token after it (TPOT)"), &m_tpotAside);
-  m_tpot = new TurnChart(TurnChart::Kind::kLine, 92, this);
+  m_tpot = new TurnChart(TurnChart::Kind::kLine, 80, this);
   m_tpot->setAccessibleName(tr("Time per token, by turn"));
   m_tpot->setColour([] { return tokens().generated; });
   m_tpot->setFormat(millisecondsText);

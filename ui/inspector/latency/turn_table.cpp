@@ -19,7 +19,7 @@ const Theme& look() {
 }
 
 // Widths of the design: number, bar, three counts, two times.
-constexpr std::array kColumns = {20.0, 58.0, 46.0, 44.0, 44.0, 60.0, 60.0};
+constexpr std::array kColumns = {20.0, 54.0, 46.0, 44.0, 40.0, 62.0, 62.0};
 
 }  // namespace
 
@@ -75,7 +75,7 @@ double TurnTable::rowHeight() const {
 }
 
 QSize TurnTable::sizeHint() const {
-  return {look().px(330), int(std::ceil(rowHeight() * double(m_rows.size() + 1)))};
+  return {look().px(240), int(std::ceil(rowHeight() * double(m_rows.size() + 1)))};
 }
 
 int TurnTable::rowAt(QPoint position) const {

@@ -48,7 +48,7 @@ void Waterfall::setSteps(QVector<Step> steps) {
 }
 
 double Waterfall::rowHeight() const {
-  return look().px(19);
+  return look().px(18);
 }
 
 QSize Waterfall::sizeHint() const {
@@ -122,8 +122,9 @@ void TokenStrip::setTokens(std::vector<float> milliseconds) {
   m_p95 = percentile(sorted, 0.95);
   m_largest = sorted.empty() ? 0 : sorted.back();
   setAccessibleDescription(
-      tr("%n token(s); median %1, 95th percentile %2, longest %3", nullptr, int(m_tokens.size()))
-          .arg(millisecondsText(m_p50), millisecondsText(m_p95), millisecondsText(m_largest)));
+      tr("%1; median %2, 95th percentile %3, longest %4")
+          .arg(pluralText(qint64(m_tokens.size()), tr("%1 token"), tr("%1 tokens")),
+               millisecondsText(m_p50), millisecondsText(m_p95), millisecondsText(m_largest)));
   update();
 }
 
@@ -139,7 +140,7 @@ double TokenStrip::top() const {
 void TokenStrip::paintEvent(QPaintEvent*) {
   const Tokens& tokens = look().tokens();
   QPainter painter(this);
-  const QRectF area = QRectF(rect()).adjusted(0, 4, -look().px(66), -1);
+  const QRectF area = QRectF(rect()).adjusted(0, 4, -look().px(78), -1);
   painter.setPen(QPen(tokens.line, 1));
   painter.drawLine(area.bottomLeft(), area.bottomRight());
   if (m_tokens.empty()) {
@@ -172,15 +173,15 @@ void TokenStrip::paintEvent(QPaintEvent*) {
   };
   painter.setFont(look().figureFont(10.5));
   const double textHeight = look().px(14);
-  double lastY = 1e9;
-  for (const Line& line : {Line{m_p50, "p50", Qt::SolidLine}, Line{m_p95, "p95", Qt::DashLine}}) {
+  double lowestY = 0;  // the larger value is written first; the other stays below it
+  for (const Line& line : {Line{m_p95, "p95", Qt::DashLine}, Line{m_p50, "p50", Qt::SolidLine}}) {
     const double y =
         std::floor(area.bottom() - area.height() * std::min(1.0, line.value / top())) + 0.5;
     painter.setPen(QPen(tokens.text, 1, line.style));
     painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-    double labelY = std::clamp(y - textHeight / 2, 0.0, height() - textHeight);
-    labelY = std::min(labelY, lastY - textHeight);
-    lastY = labelY;
+    const double labelY =
+        std::max(lowestY, std::clamp(y - textHeight / 2, 0.0, height() - textHeight));
+    lowestY = labelY + textHeight;
     painter.setPen(tokens.muted);
     painter.drawText(QRectF(area.right() + 4, labelY, width() - area.right() - 4, textHeight),
                      Qt::AlignVCenter | Qt::AlignLeft,
@@ -191,7 +192,7 @@ void TokenStrip::paintEvent(QPaintEvent*) {
 bool TokenStrip::event(QEvent* event) {
   if (event->type() != QEvent::ToolTip || m_tokens.empty()) return QWidget::event(event);
   const auto* help = static_cast<QHelpEvent*>(event);
-  const double wide = width() - look().px(66);
+  const double wide = width() - look().px(78);
   const int count = int(m_tokens.size());
   const int columns = std::min(count, std::max(1, int(wide / 2)));
   const double slot = std::min(wide / columns, double(look().px(9)));

@@ -247,7 +247,7 @@ void PrecisionTab::showKv(const InspectorState& state) {
   if (state.info) {
     const engine::KvShape shape = state.snapshot->shape;
     const int blockSize = shape.blockSize > 0 ? shape.blockSize : running.cache.blockSize;
-    const int tokens = useOf(*state.snapshot, state.conversation).tokens;
+    const int tokens = branchUseOf(state).tokens;
     for (const engine::KvType type : {engine::KvType::kFp16, engine::KvType::kInt8}) {
       engine::KvShape asked{type, blockSize, 1,
                             shape.nKvHeads > 0 ? shape.nKvHeads : state.info->config.nKvHeads};

@@ -1,0 +1,122 @@
+// Takes the pictures of the window that the README shows: a real model, real chats, the figures
+// as they are on this machine. packaging/screenshots.sh runs it.
+//
+//   vitrine-screenshots MODEL FOLDER
+
+#include <QAction>
+#include <QApplication>
+#include <QDir>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/chat/chat_session.h"
+#include "app/chat/engine_client.h"
+#include "app/chat/session_pool.h"
+#include "app/settings.h"
+#include "app/store/conversation_store.h"
+#include "app/text.h"
+#include "ui/chat/chat_view.h"
+#include "ui/inspector/inspector_panel.h"
+#include "ui/main_window.h"
+#include "ui/models/models_page.h"
+#include "ui/settings/settings_dialog.h"
+#include "ui/sidebar/side_bar.h"
+#include "ui/theme/theme.h"
+#include "ui/topbar/top_bar.h"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr int kLongestWaitMs = 300'000;
+constexpr quint64 kMegabyte = 1024 * 1024;
+
+class Photographer {
+ public:
+  explicit Photographer(const QString& folder) : m_folder(folder) { m_folder.mkpath("."); }
+
+  // Twice: dark and light.
+  void take(QWidget* widget, const QString& name) {
+    for (const bool dark : {true, false}) {
+      ui::Theme::instance().setMode(dark ? ui::ThemeMode::kDark : ui::ThemeMode::kLight);
+      QTest::qWait(500);  // panels draw at most ten times a second
+      const QString file = m_folder.filePath(name + (dark ? "-dark.png" : "-light.png"));
+      if (!widget->grab().save(file, "PNG", 0)) qFatal("cannot write %s", qPrintable(file));
+    }
+  }
+
+ private:
+  QDir m_folder;
+};
+
+void waitFor(const std::function<bool()>& done, const char* what) {
+  if (!QTest::qWaitFor(done, kLongestWaitMs)) qFatal("%s took too long", what);
+}
+
+void ask(app::ChatSession* session, const QString& question) {
+  if (const auto sent = session->send(question); !sent) {
+    qFatal("%s", sent.error().message.c_str());
+  }
+  waitFor([&] { return !session->isRunning(); }, "an answer");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) qFatal("usage: vitrine-screenshots MODEL FOLDER");
+  QApplication application(argc, argv);
+  QTemporaryDir home;
+  const app::Paths paths = app::Paths::below(home.path());
+  app::Settings settings(paths.settings);
+  ui::Theme::instance().install(application);
+  auto store = app::ConversationStore::open(paths.database);
+  if (!store) qFatal("%s", store.error().message.c_str());
+  app::EngineClient engine;
+  app::SessionPool pool(**store, engine, settings);
+  ui::MainWindow window({settings, **store, engine, pool, paths});
+  window.resize(1440, 900);
+  window.show();
+  Photographer photographer(QString::fromLocal8Bit(argv[2]));
+
+  window.openFirstModel({});
+  waitFor([&] { return window.isModelsPageShown() && !window.modelsPage()->isReading(); },
+          "reading the model folder");
+  photographer.take(&window, "first-start");
+
+  engine::EngineConfig config = settings.engineConfig();
+  config.cache.budgetBytes = 256 * kMegabyte;
+  settings.setEngineConfig(config);
+  settings.setSamplingDefaults({{"temperature", 0.3}, {"seed", "7"}});
+  window.openModel(app::toPath(QString::fromLocal8Bit(argv[1])));
+  waitFor([&] { return engine.info() && !engine.isLoading(); }, "loading the model");
+
+  app::ChatSession* earlier = pool.createConversation();
+  ask(earlier, "Why do programs keep a cache?");
+  earlier = pool.createConversation();
+  ask(earlier, "Write a short poem about a lighthouse.");
+
+  window.newChat();
+  app::ChatSession* session = pool.createConversation();
+  window.openConversation(session->conversation().id);
+  ask(session, "Tell me about the sea in two sentences.");
+  ask(session, "And the mountains, in two sentences?");
+  const auto again = session->regenerate(session->rows().back().message.id);
+  if (!again) qFatal("%s", again.error().message.c_str());
+  waitFor([&] { return !session->isRunning(); }, "a second answer");
+  ask(session, "Show me a Python function that computes the mean of a list of depths.");
+  window.inspector()->showTab("cache");
+  photographer.take(&window, "chat-cache");
+  window.inspector()->showTab("latency");
+  photographer.take(&window, "latency");
+  window.inspector()->showTab("precision");
+  photographer.take(&window, "precision");
+
+  ui::SettingsDialog dialog(engine, settings, paths.models, &window);
+  dialog.show();
+  dialog.showPage("engine");
+  photographer.take(&dialog, "settings-engine");
+  dialog.showPage("sampling");
+  photographer.take(&dialog, "settings-sampling");
+  dialog.close();
+  return 0;
+}
