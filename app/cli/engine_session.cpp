@@ -1,0 +1,105 @@
+#include "app/cli/engine_session.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+namespace vitrine::app::cli {
+
+using engine::Event;
+using engine::RequestId;
+using engine::Result;
+
+namespace {
+
+std::atomic<int> g_interrupts{0};  // a signal handler can reach nothing but a global
+
+void onInterrupt(int) {
+  if (g_interrupts.fetch_add(1) > 0) _exit(130);
+}
+
+RequestId idOf(const Event& event) {
+  return std::visit([](const auto& e) { return e.id; }, event);
+}
+
+}  // namespace
+
+EngineSession::EngineSession()
+    : m_engine(std::make_unique<engine::Engine>([this](const Event& event) {
+        const std::lock_guard lock(m_mutex);
+        m_events.push_back(event);
+        m_arrived.notify_one();
+      })) {
+  std::signal(SIGINT, onInterrupt);
+}
+
+EngineSession::~EngineSession() { std::signal(SIGINT, SIG_DFL); }
+
+// The next event of this request; others are of requests nobody waits for any more.
+Event EngineSession::next(RequestId id) {
+  bool cancelled = false;
+  std::unique_lock lock(m_mutex);
+  while (true) {
+    while (!m_events.empty()) {
+      Event event = std::move(m_events.front());
+      m_events.pop_front();
+      if (idOf(event) == id) return event;
+    }
+    // A signal cannot notify a condition variable, so look ten times a second while waiting.
+    m_arrived.wait_for(lock, std::chrono::milliseconds(100));
+    if (g_interrupts.load() > 0 && !cancelled) {
+      cancelled = true;
+      m_engine->cancel(id);
+    }
+  }
+}
+
+Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
+    const std::string& path, const engine::EngineConfig& config) {
+  g_interrupts = 0;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const RequestId id = m_engine->load(path, config);
+  const auto clearLine = [&] {
+    if (terminal) std::fputs("\r\033[K", stderr);
+  };
+  while (true) {
+    Event event = next(id);
+    if (auto* progress = std::get_if<engine::LoadProgressed>(&event)) {
+      if (terminal) {
+        std::fprintf(stderr, "\r\033[K%s %3.0f %%", progress->stage.c_str(),
+                     progress->fraction * 100);
+      }
+    } else if (auto* loaded = std::get_if<engine::ModelLoaded>(&event)) {
+      clearLine();
+      for (const auto& warning : loaded->info->warnings) {
+        std::fprintf(stderr, "warning: %s\n", warning.c_str());
+      }
+      return loaded->info;
+    } else if (auto* failed = std::get_if<engine::LoadFailed>(&event)) {
+      clearLine();
+      return tl::unexpected(failed->error);
+    }
+  }
+}
+
+Result<engine::TurnReport> EngineSession::generate(engine::GenerateRequest request,
+                                                   const OnText& onText) {
+  g_interrupts = 0;
+  const RequestId id = m_engine->generate(std::move(request));
+  while (true) {
+    Event event = next(id);
+    if (auto* ready = std::get_if<engine::TokensReady>(&event)) {
+      if (onText && !ready->text.empty()) onText(ready->text);
+    } else if (auto* finished = std::get_if<engine::TurnFinished>(&event)) {
+      return std::move(finished->report);
+    } else if (auto* failed = std::get_if<engine::TurnFailed>(&event)) {
+      return tl::unexpected(failed->error);
+    }
+  }
+}
+
+}  // namespace vitrine::app::cli

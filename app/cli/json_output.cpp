@@ -1,0 +1,86 @@
+#include "app/cli/json_output.h"
+
+#include "app/cli/command.h"
+
+namespace vitrine::app::cli {
+
+using Json = nlohmann::ordered_json;
+using engine::ErrorCode;
+using engine::fail;
+
+Json toJson(const engine::TurnReport& report) {
+  return Json{
+      {"text", report.text},
+      {"token_ids", report.tokenIds},
+      {"prompt_tokens", report.promptTokens},
+      {"reused_tokens", report.reusedTokens},
+      {"prefilled_tokens", report.prefilledTokens},
+      {"generated_tokens", report.generatedTokens},
+      {"stop_reason", toString(report.stopReason)},
+      {"ttft_ms", report.ttftMs},
+      {"tpot_ms", report.tpotMs},
+      {"prefill_tps", report.prefillTps},
+      {"decode_tps", report.decodeTps},
+      {"kv",
+       {{"bytes_used", report.kv.bytesUsed},
+        {"bytes_reserved", report.kv.bytesReserved},
+        {"bytes_formula", report.kv.bytesFormula},
+        {"blocks_used", report.kv.blocksUsed},
+        {"blocks_total", report.kv.blocksTotal},
+        {"block_size", report.kv.blockSize}}},
+      {"backend", report.backend},
+      {"weights", report.weights},
+      {"activations", report.activations},
+      {"kv_type", report.kvType},
+      {"seed", report.seed},
+      {"reuse_reason", report.reuse.reason},
+      {"dropped_messages", report.droppedMessages},
+  };
+}
+
+void printJson(const Json& value) {
+  printOut(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+engine::Result<std::vector<engine::ChatMessage>> parseMessages(const std::string& json) {
+  Json list = Json::parse(json, nullptr, false);
+  if (list.is_discarded()) return fail(ErrorCode::kInvalidArgument, "the messages are no JSON");
+  if (list.is_object() && list.contains("messages")) list = list["messages"];
+  if (!list.is_array()) {
+    return fail(ErrorCode::kInvalidArgument, "expected a list of messages, got {}",
+                list.type_name());
+  }
+  std::vector<engine::ChatMessage> messages;
+  for (const Json& entry : list) {
+    if (!entry.is_object() || !entry.contains("role") || !entry["role"].is_string()) {
+      return fail(ErrorCode::kInvalidArgument, "message {} has no role", messages.size());
+    }
+    engine::ChatMessage message;
+    message.role = entry["role"];
+    const Json content = entry.value("content", Json());
+    if (content.is_string()) {
+      message.content = content;
+    } else if (content.is_array()) {
+      for (const Json& part : content) {
+        if (!part.is_object() || part.value("type", "") != "text" || !part.contains("text")) {
+          return fail(ErrorCode::kUnsupported, "message {} has a part that is no text",
+                      messages.size());
+        }
+        message.content += part["text"].get<std::string>();
+      }
+    } else if (!content.is_null()) {
+      return fail(ErrorCode::kInvalidArgument, "the content of message {} is no text",
+                  messages.size());
+    }
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+std::string summary(const engine::TurnReport& report) {
+  return fmt::format("{} reused · {} prefilled · {} generated · TTFT {:.0f} ms · TPOT {:.1f} ms",
+                     report.reusedTokens, report.prefilledTokens, report.generatedTokens,
+                     report.ttftMs, report.tpotMs);
+}
+
+}  // namespace vitrine::app::cli

@@ -1,0 +1,51 @@
+// vitrine-cli: the engine of the window, for the terminal and for scripts.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <QCoreApplication>
+#include <cstdio>
+#include <vector>
+
+#include "app/cli/command.h"
+
+namespace vitrine::app::cli {
+
+int report(const engine::Error& error) {
+  std::fprintf(stderr, "vitrine-cli: %s\n", error.message.c_str());
+  return error.code == engine::ErrorCode::kInvalidArgument ? kExitUsage : kExitFailure;
+}
+
+void printOut(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace vitrine::app::cli
+
+int main(int argc, char** argv) {
+  using namespace vitrine::app::cli;
+  QCoreApplication application(argc, argv);
+  QCoreApplication::setApplicationName("vitrine");
+
+  CLI::App program("Chat with a local language model and see how the answer is made",
+                   "vitrine-cli");
+  program.set_version_flag("--version", "vitrine-cli " VITRINE_VERSION " (CPU; built without CUDA)");
+  program.require_subcommand(1);
+  const std::vector<Command> commands = {
+      addChat(program),     addRun(program),        addTokenize(program),
+      addDetokenize(program), addTemplate(program),
+  };
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help, --version
+    return program.exit(done);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "vitrine-cli: %s\nRun vitrine-cli --help, or --help behind a subcommand.\n",
+                 error.what());
+    return kExitUsage;
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  return kExitUsage;
+}

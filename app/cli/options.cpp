@@ -1,0 +1,183 @@
+#include "app/cli/options.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <vector>
+
+#include "app/paths.h"
+
+namespace vitrine::app::cli {
+
+using engine::ErrorCode;
+using engine::fail;
+using engine::Result;
+
+namespace {
+
+template <typename T>
+void addChoice(CLI::App& app, const std::string& flag, T& target, std::map<std::string, T> names,
+               const std::string& help) {
+  app.add_option(flag, target, help)
+      ->transform(CLI::CheckedTransformer(std::move(names), CLI::ignore_case));
+}
+
+}  // namespace
+
+void ModelOptions::addModelTo(CLI::App& app) {
+  app.add_option("-m,--model", model, "GGUF file (any part of a split set)")->type_name("PATH");
+}
+
+void ModelOptions::addTo(CLI::App& app) {
+  using namespace engine;
+  addModelTo(app);
+  addChoice<BackendKind>(app, "--backend", config.backend,
+                         {{"auto", BackendKind::kAuto},
+                          {"cpu", BackendKind::kCpu},
+                          {"cuda", BackendKind::kCuda},
+                          {"reference", BackendKind::kReference}},
+                         "where to compute (auto)");
+  app.add_option("-t,--threads", config.threads, "CPU threads (physical cores)")
+      ->check(CLI::Range(1, 1024));
+  addChoice<WeightMode>(app, "--weights", config.precision.weights,
+                        {{"native", WeightMode::kNative},
+                         {"fp16", WeightMode::kFp16},
+                         {"bf16", WeightMode::kBf16},
+                         {"int8", WeightMode::kInt8}},
+                        "how weights are held (native: as in the file)");
+  addChoice<ActivationMode>(
+      app, "--activations", config.precision.activations,
+      {{"fp16", ActivationMode::kFp16}, {"int8", ActivationMode::kInt8}},
+      "int8 with --weights int8 is W8A8 (fp16)");
+  addChoice<KvType>(app, "--kv", config.cache.type,
+                    {{"fp16", KvType::kFp16}, {"int8", KvType::kInt8}}, "KV cache type (fp16)");
+  addChoice<bool>(app, "--kv-cache", config.cache.enabled, {{"on", true}, {"off", false}},
+                  "off: recompute the whole sequence for each token (on)");
+  addChoice<bool>(app, "--reuse", config.cache.reuse, {{"on", true}, {"off", false}},
+                  "off: no turn starts from cached tokens (on)");
+  addChoice<KvLayout>(app, "--kv-layout", config.cache.layout,
+                      {{"paged", KvLayout::kPaged}, {"contiguous", KvLayout::kContiguous}},
+                      "contiguous reserves the whole context up front (paged)");
+  app.add_option("--block-size", config.cache.blockSize, "positions of a KV block (16)")
+      ->check([](const std::string& text) {
+        const int value = std::atoi(text.c_str());
+        return value >= 16 && value <= 256 && value % 16 == 0
+                   ? std::string()
+                   : "must be a multiple of 16 from 16 to 256, not " + text;
+      });
+  app.add_option_function<std::string>(
+         "--kv-budget",
+         [this](const std::string& text) {
+           auto bytes = parseBytes(text);
+           if (!bytes) throw CLI::ValidationError("--kv-budget", bytes.error().message);
+           config.cache.budgetBytes = *bytes;
+         },
+         "memory for the KV cache, such as 512M (a share of what is free)")
+      ->type_name("BYTES");
+  app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
+      ->check(CLI::Range(16, 1 << 24));
+  app.add_option("--prefill-chunk", config.prefillChunk, "most prompt tokens of one step (256)")
+      ->check(CLI::Range(1, 1 << 16));
+}
+
+Result<std::string> ModelOptions::resolveModel() const {
+  if (!model.empty()) return model;
+  const std::filesystem::path folder = app::modelFolder().toStdString();
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".gguf") found.push_back(entry.path().string());
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty()) {
+    return fail(ErrorCode::kNotFound, "no model in {}: name one with --model PATH",
+                folder.string());
+  }
+  return fail(ErrorCode::kInvalidArgument, "{} models in {}: choose one with --model PATH",
+              found.size(), folder.string());
+}
+
+void SamplingOptions::addTo(CLI::App& app) {
+  app.add_option("--temp", temperature, "temperature; 0: always the best token (0.8)");
+  app.add_option("--top-k", topK, "keep the k best tokens; 0: all (40)");
+  app.add_option("--top-p", topP, "keep the smallest set of this probability; 1: all (0.95)");
+  app.add_option("--min-p", minP, "drop tokens below this share of the best; 0: none (0.05)");
+  app.add_option("--repeat-penalty", repeatPenalty, "1: off (1.0)");
+  app.add_option("--presence-penalty", presencePenalty, "0: off (0)");
+  app.add_option("--frequency-penalty", frequencyPenalty, "0: off (0)");
+  app.add_option("--seed", seed, "the same seed gives the same text (random)");
+  app.add_option("-n,--max-tokens", maxTokens, "most tokens of an answer (no limit)")
+      ->check(CLI::Range(1, 1 << 24));
+}
+
+engine::SamplingParams SamplingOptions::resolve(const engine::GenerationDefaults& defaults) const {
+  engine::SamplingParams params;
+  const auto choose = [](auto& field, const auto& given, const auto& modelsOwn) {
+    if (given) {
+      field = *given;
+    } else if (modelsOwn) {
+      field = *modelsOwn;
+    }
+  };
+  const std::optional<float> none;
+  choose(params.temperature, temperature, defaults.temperature);
+  choose(params.topK, topK, defaults.topK);
+  choose(params.topP, topP, defaults.topP);
+  choose(params.minP, minP, defaults.minP);
+  choose(params.repeatPenalty, repeatPenalty, defaults.repeatPenalty);
+  choose(params.presencePenalty, presencePenalty, none);
+  choose(params.frequencyPenalty, frequencyPenalty, none);
+  params.seed = seed;
+  return params;
+}
+
+void TextOption::addTo(CLI::App& app, const std::string& what) {
+  textOption = app.add_option("-p,--prompt", text, what)->type_name("TEXT");
+  fileOption = app.add_option("-f,--file", file, what + ", from a file (- is standard input)")
+                   ->type_name("FILE");
+  textOption->excludes(fileOption);
+}
+
+Result<std::string> TextOption::read() const {
+  if (fileOption->count() > 0) return readAll(file);
+  if (textOption->count() > 0) return text;
+  return fail(ErrorCode::kInvalidArgument, "a text is needed: give -p TEXT or -f FILE");
+}
+
+Result<std::string> readAll(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::error_code reason;
+  if (std::filesystem::is_directory(path, reason)) {
+    return fail(ErrorCode::kIo, "{} is a folder, not a file", path);
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail(ErrorCode::kIo, "cannot open {}: {}", path, std::strerror(errno));
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) return fail(ErrorCode::kIo, "cannot read {}: {}", path, std::strerror(errno));
+  return text;
+}
+
+Result<std::uint64_t> parseBytes(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  double factor = 1;
+  std::string suffix(end);
+  if (!suffix.empty() && (suffix.back() == 'B' || suffix.back() == 'b')) suffix.pop_back();
+  if (!suffix.empty() && (suffix.back() == 'i')) suffix.pop_back();
+  if (suffix == "K" || suffix == "k") factor = 1024.0;
+  else if (suffix == "M" || suffix == "m") factor = 1024.0 * 1024.0;
+  else if (suffix == "G" || suffix == "g") factor = 1024.0 * 1024.0 * 1024.0;
+  else if (!suffix.empty()) end = nullptr;
+  if (end == text.c_str() || end == nullptr || !std::isfinite(value) || value <= 0 ||
+      value * factor > 1e18) {
+    return fail(ErrorCode::kInvalidArgument, "'{}' is no size: write a number with K, M or G",
+                text);
+  }
+  return static_cast<std::uint64_t>(value * factor);
+}
+
+}  // namespace vitrine::app::cli
