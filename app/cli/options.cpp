@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -86,7 +87,7 @@ void ModelOptions::addTo(CLI::App& app) {
 
 Result<std::string> ModelOptions::resolveModel() const {
   if (!model.empty()) return model;
-  const std::filesystem::path folder = app::modelFolder().toStdString();
+  const std::filesystem::path folder = Paths::standard().models.toStdString();
   std::vector<std::string> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
