@@ -80,8 +80,10 @@ class TerminalChat {
       printOut(rest.empty() ? "No system prompt; new conversation.\n"
                             : "System prompt set; new conversation.\n");
     } else if (name == "/regenerate") {
-      if (dropAnswer()) answer();
-      else printOut("There is nothing to answer yet.\n");
+      if (dropAnswer())
+        answer();
+      else
+        printOut("There is nothing to answer yet.\n");
     } else if (name == "/edit") {
       if (rest.empty()) {
         printOut("Write the new question behind /edit.\n");

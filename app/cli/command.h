@@ -18,6 +18,7 @@ constexpr int kExitUsage = 2;
 struct Command {
   CLI::App* app = nullptr;
   std::function<int()> run;
+  bool needsFonts = false;  ///< writes PDF
 };
 
 /// Prints `vitrine-cli: <sentence>` on standard error and returns kExitFailure, or kExitUsage for

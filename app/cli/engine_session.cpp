@@ -37,7 +37,9 @@ EngineSession::EngineSession()
   std::signal(SIGINT, onInterrupt);
 }
 
-EngineSession::~EngineSession() { std::signal(SIGINT, SIG_DFL); }
+EngineSession::~EngineSession() {
+  std::signal(SIGINT, SIG_DFL);
+}
 
 // The next event of this request; others are of requests nobody waits for any more.
 Event EngineSession::next(RequestId id) {

@@ -34,7 +34,7 @@ class EngineSession {
 
   std::mutex m_mutex;
   std::condition_variable m_arrived;
-  std::deque<engine::Event> m_events;  // guarded by m_mutex
+  std::deque<engine::Event> m_events;        // guarded by m_mutex
   std::unique_ptr<engine::Engine> m_engine;  // last: its thread uses the members above
 };
 

@@ -2,8 +2,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <QCoreApplication>
+#include <QGuiApplication>
 #include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "app/cli/command.h"
@@ -20,32 +21,45 @@ void printOut(std::string_view text) {
   std::fflush(stdout);
 }
 
+namespace {
+
+// Qt gives fonts, which PDF needs, only to GUI applications; no display is ever used.
+std::unique_ptr<QCoreApplication> makeApplication(int& argc, char** argv, bool needsFonts) {
+  QCoreApplication::setApplicationName("vitrine");
+  if (!needsFonts) return std::make_unique<QCoreApplication>(argc, argv);
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  return std::make_unique<QGuiApplication>(argc, argv);
+}
+
+}  // namespace
 }  // namespace vitrine::app::cli
 
 int main(int argc, char** argv) {
   using namespace vitrine::app::cli;
-  QCoreApplication application(argc, argv);
-  QCoreApplication::setApplicationName("vitrine");
 
   CLI::App program("Chat with a local language model and see how the answer is made",
                    "vitrine-cli");
-  program.set_version_flag("--version", "vitrine-cli " VITRINE_VERSION " (CPU; built without CUDA)");
+  program.set_version_flag("--version",
+                           "vitrine-cli " VITRINE_VERSION " (CPU; built without CUDA)");
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      addChat(program),     addRun(program),        addTokenize(program),
-      addDetokenize(program), addTemplate(program),
+      addChat(program),     addRun(program),           addTokenize(program), addDetokenize(program),
+      addTemplate(program), addConversations(program), addExport(program),   addImport(program),
   };
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
     return program.exit(done);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "vitrine-cli: %s\nRun vitrine-cli --help, or --help behind a subcommand.\n",
+    std::fprintf(stderr,
+                 "vitrine-cli: %s\nRun vitrine-cli --help, or --help behind a subcommand.\n",
                  error.what());
     return kExitUsage;
   }
   for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run();
+    if (!command.app->parsed()) continue;
+    const auto application = makeApplication(argc, argv, command.needsFonts);
+    return command.run();
   }
   return kExitUsage;
 }

@@ -50,10 +50,9 @@ void ModelOptions::addTo(CLI::App& app) {
                          {"bf16", WeightMode::kBf16},
                          {"int8", WeightMode::kInt8}},
                         "how weights are held (native: as in the file)");
-  addChoice<ActivationMode>(
-      app, "--activations", config.precision.activations,
-      {{"fp16", ActivationMode::kFp16}, {"int8", ActivationMode::kInt8}},
-      "int8 with --weights int8 is W8A8 (fp16)");
+  addChoice<ActivationMode>(app, "--activations", config.precision.activations,
+                            {{"fp16", ActivationMode::kFp16}, {"int8", ActivationMode::kInt8}},
+                            "int8 with --weights int8 is W8A8 (fp16)");
   addChoice<KvType>(app, "--kv", config.cache.type,
                     {{"fp16", KvType::kFp16}, {"int8", KvType::kInt8}}, "KV cache type (fp16)");
   addChoice<bool>(app, "--kv-cache", config.cache.enabled, {{"on", true}, {"off", false}},
@@ -169,10 +168,14 @@ Result<std::uint64_t> parseBytes(const std::string& text) {
   std::string suffix(end);
   if (!suffix.empty() && (suffix.back() == 'B' || suffix.back() == 'b')) suffix.pop_back();
   if (!suffix.empty() && (suffix.back() == 'i')) suffix.pop_back();
-  if (suffix == "K" || suffix == "k") factor = 1024.0;
-  else if (suffix == "M" || suffix == "m") factor = 1024.0 * 1024.0;
-  else if (suffix == "G" || suffix == "g") factor = 1024.0 * 1024.0 * 1024.0;
-  else if (!suffix.empty()) end = nullptr;
+  if (suffix == "K" || suffix == "k")
+    factor = 1024.0;
+  else if (suffix == "M" || suffix == "m")
+    factor = 1024.0 * 1024.0;
+  else if (suffix == "G" || suffix == "g")
+    factor = 1024.0 * 1024.0 * 1024.0;
+  else if (!suffix.empty())
+    end = nullptr;
   if (end == text.c_str() || end == nullptr || !std::isfinite(value) || value <= 0 ||
       value * factor > 1e18) {
     return fail(ErrorCode::kInvalidArgument, "'{}' is no size: write a number with K, M or G",

@@ -66,8 +66,10 @@ int detokenize(const DetokenizeOptions& options) {
     }
     text += tokenizer.isControl(id) ? tokenizer.piece(id) : tokenizer.bytes(id);
   }
-  if (options.json) printJson({{"text", text}});
-  else printOut(text);
+  if (options.json)
+    printJson({{"text", text}});
+  else
+    printOut(text);
   return 0;
 }
 
@@ -87,8 +89,10 @@ int renderTemplate(const TemplateOptions& options) {
   auto pieces = (*model)->chatTemplate().render(*messages, !options.noGenerationPrompt);
   if (!pieces) return report(pieces.error());
   const std::string text = engine::joinPieces(*pieces);
-  if (options.json) printJson({{"text", text}});
-  else printOut(text);
+  if (options.json)
+    printJson({{"text", text}});
+  else
+    printOut(text);
   return 0;
 }
 
