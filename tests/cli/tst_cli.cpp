@@ -9,7 +9,7 @@
 namespace {
 
 QString model() {
-  return QString::fromStdString(vitrine::tests::smallModelPath());
+  return QString::fromStdString(vitrine::test::testModelPath().string());
 }
 
 QStringList greedy(const QStringList& more) {
