@@ -28,9 +28,11 @@ RequestId idOf(const Event& event) {
 
 }  // namespace
 
-EngineSession::EngineSession()
-    : m_engine(std::make_unique<engine::Engine>([this](const Event& event) {
+EngineSession::EngineSession(engine::EventListener tap)
+    : m_tap(std::move(tap)), m_engine(std::make_unique<engine::Engine>([this](const Event& event) {
+        if (m_tap) m_tap(event);
         const std::lock_guard lock(m_mutex);
+        if (!m_waiting) return;
         m_events.push_back(event);
         m_arrived.notify_one();
       })) {
@@ -39,6 +41,18 @@ EngineSession::EngineSession()
 
 EngineSession::~EngineSession() {
   std::signal(SIGINT, SIG_DFL);
+}
+
+void EngineSession::beginWait() {
+  g_interrupts = 0;
+  const std::lock_guard lock(m_mutex);
+  m_waiting = true;
+}
+
+void EngineSession::endWait() {
+  const std::lock_guard lock(m_mutex);
+  m_waiting = false;
+  m_events.clear();
 }
 
 // The next event of this request; others are of requests nobody waits for any more.
@@ -62,7 +76,7 @@ Event EngineSession::next(RequestId id) {
 
 Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
     const std::string& path, const engine::EngineConfig& config) {
-  g_interrupts = 0;
+  beginWait();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const RequestId id = m_engine->load(path, config);
   const auto clearLine = [&] {
@@ -80,9 +94,11 @@ Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
       for (const auto& warning : loaded->info->warnings) {
         std::fprintf(stderr, "warning: %s\n", warning.c_str());
       }
+      endWait();
       return loaded->info;
     } else if (auto* failed = std::get_if<engine::LoadFailed>(&event)) {
       clearLine();
+      endWait();
       return tl::unexpected(failed->error);
     }
   }
@@ -90,15 +106,17 @@ Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
 
 Result<engine::TurnReport> EngineSession::generate(engine::GenerateRequest request,
                                                    const OnText& onText) {
-  g_interrupts = 0;
+  beginWait();
   const RequestId id = m_engine->generate(std::move(request));
   while (true) {
     Event event = next(id);
     if (auto* ready = std::get_if<engine::TokensReady>(&event)) {
       if (onText && !ready->text.empty()) onText(ready->text);
     } else if (auto* finished = std::get_if<engine::TurnFinished>(&event)) {
+      endWait();
       return std::move(finished->report);
     } else if (auto* failed = std::get_if<engine::TurnFailed>(&event)) {
+      endWait();
       return tl::unexpected(failed->error);
     }
   }

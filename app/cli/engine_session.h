@@ -15,7 +15,8 @@ namespace vitrine::app::cli {
 /// Ctrl+C cancels what is awaited (a second one ends the program).
 class EngineSession {
  public:
-  EngineSession();
+  /// `tap` also gets every event, on the engine's thread.
+  explicit EngineSession(engine::EventListener tap = {});
   ~EngineSession();
 
   /// Loads a model and waits; progress goes to standard error when that is a terminal.
@@ -30,8 +31,11 @@ class EngineSession {
   engine::Engine& engine() { return *m_engine; }
 
  private:
+  void beginWait();
   engine::Event next(engine::RequestId id);
+  void endWait();
 
+  engine::EventListener m_tap;
   std::mutex m_mutex;
   std::condition_variable m_arrived;
   std::deque<engine::Event> m_events;        // guarded by m_mutex
