@@ -1,15 +1,12 @@
 #include "app/model_library.h"
 
 #include <algorithm>
-#include <map>
 #include <regex>
 #include <set>
 #include <system_error>
 
 #include "app/text.h"
-#include "engine/model/architecture.h"
-#include "engine/model/gguf_file.h"
-#include "engine/model/tensor_types.h"
+#include "engine/model/inspect.h"
 
 namespace vitrine::app {
 namespace {
@@ -37,40 +34,6 @@ QString nameOf(const fs::path& path) {
   std::string stem = path.stem().string();
   if (partNumber(stem) > 0) stem.resize(stem.size() - std::string("-00001-of-00001").size());
   return toQString(stem);
-}
-
-// The type that holds most of the weights' values.
-QString mainType(const GgufFile& file) {
-  std::map<std::string, std::uint64_t> values;
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.nDims >= 2) values[tensor.type.name] += tensor.elements();
-  }
-  const auto most =
-      std::max_element(values.begin(), values.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == values.end() ? QString() : toQString(most->first);
-}
-
-Result<void> readHeader(const GgufFile& file, ModelEntry& entry) {
-  entry.parts = file.nParts();
-  entry.bytes = file.fileBytes();
-  entry.quantization = mainType(file);
-  for (const GgufTensor& tensor : file.tensors()) entry.parameters += tensor.elements();
-  if (const auto name = file.text("general.architecture"); name && *name) {
-    entry.architecture = toQString(**name);
-  }
-  VITRINE_ASSIGN(const Architecture* architecture, architectureOf(file));
-  std::vector<std::string> warnings;
-  VITRINE_ASSIGN(const ModelConfig config, readConfig(file, *architecture, warnings));
-  entry.config = config;
-  entry.contextLength = config.contextLength;
-  if (std::string reason = unsupportedTypes(file); !reason.empty()) {
-    return fail(ErrorCode::kUnsupported, "{}", reason);
-  }
-  if (auto weights = readWeights(file, *architecture, config, warnings); !weights) {
-    return tl::unexpected(weights.error());
-  }
-  return {};
 }
 
 void search(const fs::path& folder, int depth, std::set<fs::path>& seen,
@@ -110,16 +73,20 @@ ModelEntry describeModel(const fs::path& path) {
   ModelEntry entry;
   entry.path = path;
   entry.name = nameOf(path);
-  const auto file = GgufFile::open(path);  // refuses what is no plain file
-  if (!file) {
-    entry.problem = toQString(file.error().message);
+  const auto model = inspectModel(path);  // refuses what is no plain file
+  if (!model) {
+    entry.problem = toQString(model.error().message);
     std::error_code error;
     if (fs::is_regular_file(path, error)) entry.bytes = fs::file_size(path, error);
     return entry;
   }
-  if (const auto read = readHeader(**file, entry); !read) {
-    entry.problem = toQString(read.error().message);
-  }
+  entry.parts = model->nParts;
+  entry.bytes = model->fileBytes;
+  entry.quantization = toQString(model->quantization);
+  entry.architecture = toQString(model->architecture);
+  entry.parameters = model->parameters;
+  entry.contextLength = static_cast<int>(model->contextLength);
+  entry.problem = toQString(model->problem);
   return entry;
 }
 
