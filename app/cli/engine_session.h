@@ -39,6 +39,7 @@ class EngineSession {
   std::mutex m_mutex;
   std::condition_variable m_arrived;
   std::deque<engine::Event> m_events;        // guarded by m_mutex
+  bool m_waiting = false;  // guarded by m_mutex; events are kept only while it is set
   std::unique_ptr<engine::Engine> m_engine;  // last: its thread uses the members above
 };
 

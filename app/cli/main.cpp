@@ -43,9 +43,10 @@ int main(int argc, char** argv) {
                            "vitrine-cli " VITRINE_VERSION " (CPU; built without CUDA)");
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      addChat(program),     addRun(program),        addLogits(program),   addPerplexity(program),
-      addTokenize(program), addDetokenize(program), addTemplate(program), addConversations(program),
-      addExport(program),   addImport(program),
+      addChat(program),       addRun(program),      addLogits(program),
+      addPerplexity(program), addTokenize(program), addDetokenize(program),
+      addTemplate(program),   addInspect(program),  addConversations(program),
+      addExport(program),     addImport(program),
   };
   try {
     program.parse(argc, argv);
