@@ -157,34 +157,10 @@ void ChatSession::stop() {
   if (isRunning()) m_engine.cancel(m_request);
 }
 
-Result<void> ChatSession::selectBranch(MessageId id, int step) {
-  const Message* message = node(id);
-  if (message == nullptr) {
-    return fail(ErrorCode::kNotFound, "there is no such message in this chat");
-  }
-  const std::vector<MessageId> all = childrenByParent()[message->parent];
-  const auto here = std::find(all.begin(), all.end(), id) - all.begin();
-  const auto there =
-      std::clamp<std::ptrdiff_t>(here + step, 0, static_cast<std::ptrdiff_t>(all.size()) - 1);
-  if (there == here) return {};
-  MessageId leaf = all[static_cast<std::size_t>(there)];
-  const Children children = childrenByParent();
-  for (auto at = children.find(leaf); at != children.end(); at = children.find(leaf)) {
-    leaf = at->second.back();  // the newest
-  }
-  VITRINE_TRY(m_store.setActiveLeaf(m_conversation.id, leaf));
-  m_conversation.activeLeaf = leaf;
-  m_failure.reset();
-  rebuildPath();
-  emit pathReset();
-  emitUsage();
-  return {};
-}
-
 Result<void> ChatSession::resolve(WayOut way) {
   VITRINE_TRY(canStart());
-  const MessageId failed = m_answer.id != 0 || m_rows.empty() ? m_answer.id
-                                                              : m_rows.back().message.id;
+  const MessageId failed =
+      m_answer.id != 0 || m_rows.empty() ? m_answer.id : m_rows.back().message.id;
   switch (way) {
     case WayOut::kRetry:
       break;
@@ -262,15 +238,16 @@ void ChatSession::postRequest() {
     const QJsonValue limit = settings.value(QLatin1String("max_tokens"));
     if (limit.isDouble()) request.maxTokens = std::max(0, limit.toInt());
   }
-  QString fingerprint;
   if (info) {
-    fingerprint = toQString(info->fingerprint);
     m_metrics.model = toQString(info->name);
-    m_metrics.modelFingerprint = fingerprint;
+    m_metrics.modelFingerprint = toQString(info->fingerprint);
     m_metrics.quantization = toQString(info->quantization);
     m_metrics.contextTokens = info->contextTokens;
   }
-  PromptMessages prompt = promptMessages(m_conversation, path(), fingerprint);
+  PromptMessages prompt =
+      promptMessages(m_conversation, path(), [&, model = m_engine.model()](const Message& message) {
+        return model && info && idsMatchText(message, model->tokenizer(), info->fingerprint);
+      });
   m_promptOrigins = std::move(prompt.origins);
   request.prompt = ChatPrompt{std::move(prompt.messages)};
   m_beforeRequestMs = static_cast<double>(m_sinceSend.nsecsElapsed()) / 1e6;
@@ -425,129 +402,6 @@ void ChatSession::setPhase(TurnPhase phase) {
   if (phase == m_phase) return;
   m_phase = phase;
   emit phaseChanged(phase);
-}
-
-// ---------------------------------------------------------------- the path
-
-void ChatSession::reload() {
-  auto fresh = m_store.conversation(m_conversation.id);
-  if (!fresh) {
-    const ConversationId id = m_conversation.id;
-    m_conversation = {};
-    m_conversation.id = id;
-  } else {
-    m_conversation = *fresh;
-  }
-  m_tree.clear();
-  if (fresh) {
-    for (Message& message : m_store.messages(m_conversation.id)) {
-      m_tree.emplace(message.id, std::move(message));
-    }
-  }
-  if (isRunning()) m_tree[m_answer.id] = m_answer;
-  rebuildPath();
-  emit pathReset();
-  emitUsage();
-}
-
-void ChatSession::rebuildPath() {
-  MessageId leaf = m_conversation.activeLeaf;
-  if (!m_tree.contains(leaf)) leaf = m_tree.empty() ? 0 : m_tree.rbegin()->first;
-  m_rows.clear();
-  const Children children = childrenByParent();
-  // Parents have lower numbers (the store sees to it), so this ends.
-  for (const Message* message = node(leaf); message != nullptr; message = node(message->parent)) {
-    MessageRow row;
-    row.message = m_request != 0 && message->id == m_answer.id ? m_answer : *message;
-    row.metrics = turnMetricsFromJson(row.message.metrics);
-    const std::vector<MessageId>& all = children.at(message->parent);
-    row.branchCount = static_cast<int>(all.size());
-    row.branchIndex =
-        static_cast<int>(std::find(all.begin(), all.end(), message->id) - all.begin());
-    m_rows.push_back(std::move(row));
-  }
-  std::reverse(m_rows.begin(), m_rows.end());
-  m_streamingRow = m_request != 0 ? rowOf(m_answer.id) : -1;
-
-  if (!m_rows.empty() && m_rows.back().metrics.report.droppedMessages > 0) {
-    m_promptOrigins = promptMessages(m_conversation, path(), {}).origins;
-    markDropped(m_rows.back().metrics.report.droppedMessages, false);
-  }
-}
-
-// The engine left out the oldest messages after the system prompt: their rows turn grey.
-void ChatSession::markDropped(int droppedMessages, bool notify) {
-  for (std::size_t i = 0; i < m_rows.size(); ++i) {
-    bool dropped = false;
-    int place = 0;
-    for (const std::vector<int>& origin : m_promptOrigins) {
-      if (origin.empty()) continue;  // the system prompt
-      if (place++ >= droppedMessages) break;
-      dropped =
-          dropped || std::find(origin.begin(), origin.end(), static_cast<int>(i)) != origin.end();
-    }
-    if (m_rows[i].inContext != dropped) continue;
-    m_rows[i].inContext = !dropped;
-    if (notify) emit messageChanged(static_cast<int>(i));
-  }
-}
-
-std::vector<Message> ChatSession::path() const {
-  std::vector<Message> messages;
-  messages.reserve(m_rows.size());
-  for (const MessageRow& row : m_rows) messages.push_back(row.message);
-  return messages;
-}
-
-// The same for all turns of a branch: the last message on the path that has siblings.
-QString ChatSession::branchName() const {
-  for (auto row = m_rows.rbegin(); row != m_rows.rend(); ++row) {
-    if (row->branchCount > 1) return QString::number(row->message.id);
-  }
-  return QStringLiteral("main");
-}
-
-int ChatSession::rowOf(MessageId id) const {
-  for (std::size_t i = 0; i < m_rows.size(); ++i) {
-    if (m_rows[i].message.id == id) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-const Message* ChatSession::node(MessageId id) const {
-  const auto found = m_tree.find(id);
-  return found == m_tree.end() ? nullptr : &found->second;
-}
-
-// Children in the order in which they were made.
-ChatSession::Children ChatSession::childrenByParent() const {
-  Children children;
-  for (const auto& [id, message] : m_tree) children[message.parent].push_back(id);
-  return children;
-}
-
-// ---------------------------------------------------------------- the context
-
-int ChatSession::contextUsed() const {
-  if (isRunning() && m_promptTokens > 0) return m_promptTokens + m_generatedTokens;
-  for (auto row = m_rows.rbegin(); row != m_rows.rend(); ++row) {
-    if (row->metrics.known()) return row->metrics.contextUsed();
-  }
-  return 0;
-}
-
-int ChatSession::contextLimit() const {
-  const ModelInfoPtr info = m_engine.info();
-  return info ? info->contextTokens : 0;
-}
-
-int ChatSession::countTokens(const QString& text) const {
-  const auto model = m_engine.model();
-  return model ? static_cast<int>(model->tokenizer().encode(toUtf8(text)).size()) : 0;
-}
-
-void ChatSession::emitUsage() {
-  emit contextUsage(contextUsed(), contextLimit());
 }
 
 }  // namespace vitrine::app

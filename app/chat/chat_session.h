@@ -163,7 +163,7 @@ class ChatSession final : public QObject {
   int m_prefillDone = 0, m_prefillTotal = 0;
   bool m_storeFailureShown = false;
   std::optional<TurnFailure> m_failure;
-  QTimer m_saveTimer;  // single shot, only while an answer has unsaved text
+  QTimer m_saveTimer{this};  // single shot, only while an answer has unsaved text
 };
 
 }  // namespace vitrine::app

@@ -82,7 +82,7 @@ class EngineClient final : public QObject {
   std::vector<engine::Event> m_waiting;  // guarded by m_mutex
   bool m_deliveryDue = false;            // guarded by m_mutex
 
-  QTimer m_frame;  // single shot; runs only between a batch and the next
+  QTimer m_frame{this};  // single shot; runs only between a batch and the next
   QElapsedTimer m_lastFrame;
   std::deque<engine::Event> m_batch;                       // delivered, not yet emitted
   std::set<engine::RequestId> m_turns;                     // running

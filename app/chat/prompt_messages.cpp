@@ -4,6 +4,7 @@
 #include <QTextBoundaryFinder>
 
 #include "app/text.h"
+#include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::app {
 namespace {
@@ -17,7 +18,7 @@ bool hasContent(const Message& message) {
 }  // namespace
 
 PromptMessages promptMessages(const Conversation& conversation, const std::vector<Message>& path,
-                              const QString& modelFingerprint) {
+                              const std::function<bool(const Message&)>& idsUsable) {
   PromptMessages prompt;
   auto& messages = prompt.messages;
   const std::string system = toUtf8(conversation.systemPrompt);
@@ -46,13 +47,27 @@ PromptMessages promptMessages(const Conversation& conversation, const std::vecto
         systemDue = false;
       }
     }
-    const bool sameModel =
-        message.metrics.value(QLatin1String("model_fingerprint")).toString() == modelFingerprint;
+    const bool withIds = !message.tokenIds.empty() && idsUsable(message);
     messages.push_back({toUtf8(toString(message.role)), std::move(text),
-                        sameModel ? message.tokenIds : std::vector<engine::TokenId>{}});
+                        withIds ? message.tokenIds : std::vector<engine::TokenId>{}});
     prompt.origins.push_back({index});
   }
   return prompt;
+}
+
+bool idsMatchText(const Message& message, const engine::Tokenizer& tokenizer,
+                  std::string_view modelFingerprint) {
+  constexpr std::size_t kLongestCharacter = 4;  // bytes of UTF-8
+  if (toUtf8(message.metrics.value(QLatin1String("model_fingerprint")).toString()) !=
+      modelFingerprint) {
+    return false;
+  }
+  for (const engine::TokenId id : message.tokenIds) {
+    if (id < 0 || id >= tokenizer.vocabSize() || tokenizer.isControl(id)) return false;
+  }
+  const std::string bytes = tokenizer.decode(message.tokenIds);
+  const std::string text = toUtf8(message.text);
+  return bytes.starts_with(text) && bytes.size() - text.size() < kLongestCharacter;
 }
 
 QString titleFromText(const QString& text) {

@@ -1,9 +1,15 @@
 #pragma once
 
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "app/store/conversation_types.h"
 #include "engine/base/types.h"
+
+namespace vitrine::engine {
+class Tokenizer;
+}
 
 namespace vitrine::app {
 
@@ -21,10 +27,16 @@ struct PromptMessages {
 ///
 /// The system prompt goes first, or before the first user message, or nowhere. An answer that is
 /// still to come (the last of the path, if it is an answer) is left out.
-/// The ids of an answer are used only if the model with this fingerprint generated it: another
-/// model's vocabulary gives them other meanings.
+/// Ids are given along only for the answers that `idsUsable` accepts.
 PromptMessages promptMessages(const Conversation& conversation, const std::vector<Message>& path,
-                              const QString& modelFingerprint);
+                              const std::function<bool(const Message&)>& idsUsable);
+
+/// Whether a message's ids stand for its text in this model: the same model generated them (another
+/// vocabulary gives them other meanings), each is an ordinary token, and their bytes begin with the
+/// text (what may follow is the beginning of a character that was never finished). What was
+/// imported from a file is not believed.
+bool idsMatchText(const Message& message, const engine::Tokenizer& tokenizer,
+                  std::string_view modelFingerprint);
 
 /// A title for a conversation out of its first question: its first words, without marks of markup.
 QString titleFromText(const QString& text);

@@ -61,7 +61,8 @@ QString suggestedFileName(const Conversation& conversation, ExportFormat format)
       QStringLiteral("[\\x00-\\x1f\\x7f/\\\\:*?\"<>|\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}]"));
   QString name = conversation.title;
   name = name.replace(refused, QStringLiteral(" ")).simplified();
-  while (name.startsWith(QLatin1Char('.'))) name.remove(0, 1);
+  // Not hidden, and no way up.
+  while (name.startsWith(QLatin1Char('.')) || name.startsWith(QLatin1Char(' '))) name.remove(0, 1);
   // File systems count bytes (255), and the ending needs room.
   while (name.toUtf8().size() > 120) name.chop(1);
   if (!name.isEmpty() && name.back().isHighSurrogate()) name.chop(1);

@@ -58,9 +58,10 @@ QString escapedInline(const QString& text) {
 // Whether a plain paragraph would not show the text as typed.
 bool needsLiteral(const QString& text) {
   static const QRegularExpression marks(
-      QStringLiteral("`|<[A-Za-z/!?]|\\\\[[:punct:]]|\\\\$|\\*[\\s\\S]*\\*|^\\*|&[#A-Za-z]|~~|\\]|"
-                     "\\b_|_\\b|^[ \\t]|[ \\t]$|\\t|\\n\\n\\n|\\A\\n|\\n\\z|"
-                     "^[ :|-]*\\|[ :|-]*$"),
+      QStringLiteral(
+          "`|<[A-Za-z/!?]|\\\\[[:punct:]]|\\\\$|\\*[\\s\\S]*\\*|^\\*|&[#A-Za-z]|~~|\\][(:\\[]|"
+          "\\b_|_\\b|^[ \\t]|[ \\t]$|\\t|\\n\\n\\n|\\A\\n|\\n\\z|"
+          "^[ :|-]*\\|[ :|-]*$"),
       QRegularExpression::MultilineOption);
   return marks.match(text).hasMatch();
 }
@@ -208,7 +209,7 @@ QString answer(const QString& text) {
     }
     const QRegularExpressionMatch match = opening.match(segment.text);
     const qsizetype indent = match.capturedLength(1);
-    const QString fence = match.captured(2);
+    QString fence = match.captured(2);
     QString content = segment.text.mid(match.capturedEnd());
     // The closing line, if there is one, is ours to write.
     const QRegularExpression closing(
@@ -219,10 +220,13 @@ QString answer(const QString& text) {
       content.replace(QRegularExpression(QStringLiteral("^ {0,%1}").arg(indent),
                                          QRegularExpression::MultilineOption),
                       QString());
+      // What stood too far right to close the block may not do so now.
+      const int run = longestRun(content, fence.front());
+      if (run >= fence.size()) fence = QString(run + 1, fence.front());
     }
-    QString info = match.captured(3).trimmed();
-    info.remove(QLatin1Char('`'));
-    out += fenced(content, info);
+    // The same fence: nothing inside closes it, or the block would have ended there.
+    if (!content.isEmpty() && !content.endsWith(QLatin1Char('\n'))) content += QLatin1Char('\n');
+    out += fence + match.captured(3) + QLatin1Char('\n') + content + fence + QLatin1Char('\n');
   }
   return out;
 }

@@ -63,7 +63,7 @@ struct Salvage {
 Salvage readAll(const QString& file) {
   const QString connection = QStringLiteral("vitrine-salvage");
   Salvage salvage;
-  if (sqlite::openConnection(connection, file)) {
+  if (sqlite::openForRescue(connection, file)) {
     readTable(connection, "conversations", kConversationColumns, [&](const QSqlQuery& row) {
       salvage.conversations.push_back(readConversation(row));
     });
@@ -77,10 +77,16 @@ Salvage readAll(const QString& file) {
 // Fills a new file. Foreign keys are off while it is written, and references that lead nowhere are
 // cut here: a message without its conversation gets a new one.
 Result<void> writeAll(const QString& connection, Salvage& salvage) {
+  std::erase_if(salvage.conversations, [](const Conversation& c) { return c.id <= 0; });
   std::set<qint64> conversations, messages;
   for (const auto& c : salvage.conversations) conversations.insert(c.id);
-  for (const auto& m : salvage.messages) {
+  const qint64 strays = (conversations.empty() ? 0 : *conversations.rbegin()) + 1;
+  // A row may be readable in part: what does not even hold a text is nothing.
+  std::erase_if(salvage.messages,
+                [](const Message& m) { return m.conversation <= 0 && m.text.isEmpty(); });
+  for (auto& m : salvage.messages) {
     messages.insert(m.id);
+    if (m.conversation <= 0) m.conversation = strays;
     if (conversations.insert(m.conversation).second) {
       Conversation orphaned;
       orphaned.id = m.conversation;

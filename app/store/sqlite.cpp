@@ -73,7 +73,10 @@ bool isDamage(const Error& error) {
   return error.code == ErrorCode::kInvalidFile;
 }
 
-Result<void> openConnection(const QString& connection, const QString& file) {
+namespace {
+
+Result<void> openWith(const QString& connection, const QString& file,
+                      std::initializer_list<const char*> pragmas) {
   QSqlDatabase db = QSqlDatabase::addDatabase(QStringLiteral("QSQLITE"), connection);
   if (!db.isValid()) {
     return engine::fail(ErrorCode::kUnsupported,
@@ -86,10 +89,7 @@ Result<void> openConnection(const QString& connection, const QString& file) {
     error.message += " (" + toUtf8(file) + ")";
     return tl::unexpected(error);
   }
-  // NORMAL does not wait for the disk at each commit: a killed program loses nothing, a power cut
-  // at most the last commits, and the file stays sound.
-  for (const char* pragma :
-       {"PRAGMA foreign_keys = ON", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"}) {
+  for (const char* pragma : pragmas) {
     if (auto done = runOn(db, QLatin1String(pragma), {}); !done) {
       Error error = done.error();
       error.message += " (" + toUtf8(file) + ")";
@@ -97,6 +97,20 @@ Result<void> openConnection(const QString& connection, const QString& file) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+// NORMAL does not wait for the disk at each commit: a killed program loses nothing, a power cut at
+// most the last commits, and the file stays sound.
+Result<void> openConnection(const QString& connection, const QString& file) {
+  return openWith(
+      connection, file,
+      {"PRAGMA foreign_keys = ON", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"});
+}
+
+Result<void> openForRescue(const QString& connection, const QString& file) {
+  return openWith(connection, file, {"PRAGMA writable_schema = ON"});
 }
 
 void closeConnection(const QString& connection) {

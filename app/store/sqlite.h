@@ -16,6 +16,9 @@ namespace vitrine::app::sqlite {
 /// Opens (or makes) a file under a connection name: WAL, foreign keys, synchronous NORMAL, and
 /// four seconds of patience with another writer.
 engine::Result<void> openConnection(const QString& connection, const QString& file);
+/// Opens a damaged file for reading what is left of it: SQLite then accepts a file that is shorter
+/// than its header says.
+engine::Result<void> openForRescue(const QString& connection, const QString& file);
 void closeConnection(const QString& connection);
 
 /// Prepares, binds in order and runs one statement.
