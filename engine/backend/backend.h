@@ -68,7 +68,7 @@ struct BackendMemory {
   std::uint64_t mappedBytes = 0;     ///< parts of the mapped file that are read while running
   std::uint64_t kvBytesPerBlock = 0; ///< values and scales, all layers
   std::uint64_t kvScaleBytesPerBlock = 0;  ///< of those, scales
-  std::uint64_t kvAllocatedBytes = 0; ///< what the pool really holds from the system
+  std::uint64_t kvAllocatedBytes = 0;  ///< RAM that the pool holds: of parts that were written
   std::uint64_t workspaceBytes = 0;
   /// Bytes of weights that one decode step reads (tied head once, one row of the embedding).
   std::uint64_t weightBytesPerToken = 0;

@@ -56,6 +56,7 @@ Result<void> ReferenceBackend::configureCache(const KvShape& shape) {
   m_pool.reset(pool);
   m_shape = shape;
   m_blockBytes = static_cast<std::size_t>(blockBytes);
+  m_written.assign(static_cast<std::size_t>(shape.nBlocks), false);
   return {};
 }
 
@@ -222,7 +223,9 @@ Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batc
     for (const BatchSequence& s : batch) {
       tokens.insert(tokens.end(), s.tokens.begin(), s.tokens.end());
       for (std::size_t i = 0; i < s.tokens.size(); ++i) {
-        m_positions.push_back(s.firstPosition + static_cast<int>(i));
+        const int position = s.firstPosition + static_cast<int>(i);
+        m_positions.push_back(position);
+        m_written[static_cast<std::size_t>(s.blockTable[position / m_shape.blockSize])] = true;
       }
     }
     const int rows = static_cast<int>(tokens.size());
@@ -259,6 +262,7 @@ Result<void> ReferenceBackend::copyBlock(BlockId from, BlockId to, int tokens) {
     }
   };
   if (from == to) return {};
+  m_written[static_cast<std::size_t>(to)] = true;
   for (int layer = 0; layer < m_config.nLayers; ++layer) {
     const kernels::KvLayerView view = layerView(layer);
     copyRuns(view.kOffset, rowBytes);
@@ -285,6 +289,7 @@ Result<void> ReferenceBackend::writeBlock(BlockId block, std::span<const std::by
   if (bytes.size() != m_blockBytes) {
     return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
   }
+  m_written[static_cast<std::size_t>(block)] = true;
   std::memcpy(m_pool.get() + m_blockBytes * block, bytes.data(), m_blockBytes);
   return {};
 }
@@ -296,7 +301,8 @@ BackendMemory ReferenceBackend::memory() const {
   if (m_pool) {
     memory.kvBytesPerBlock = m_blockBytes;
     memory.kvScaleBytesPerBlock = kvScaleBytesPerBlock(m_config, m_shape);
-    memory.kvAllocatedBytes = std::uint64_t{m_blockBytes} * m_shape.nBlocks;
+    const auto written = std::count(m_written.begin(), m_written.end(), true);
+    memory.kvAllocatedBytes = m_blockBytes * static_cast<std::uint64_t>(written);
   }
   for (const std::vector<float>* v : {&m_x, &m_normed, &m_q, &m_k, &m_v, &m_attention, &m_gate,
                                       &m_up, &m_delta, &m_rounded, &m_logits}) {

@@ -54,6 +54,7 @@ class ReferenceBackend final : public Backend {
   KvShape m_shape;
   std::size_t m_blockBytes = 0;
   std::unique_ptr<std::byte[], FreeDelete> m_pool;  // [nBlocks, m_blockBytes]
+  std::vector<bool> m_written;  // blocks that were written once: only they take RAM
 
   // Workspace of one step. x is the residual stream.
   std::vector<float> m_x, m_normed, m_q, m_k, m_v, m_attention, m_gate, m_up, m_delta;

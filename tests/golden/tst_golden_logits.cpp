@@ -62,6 +62,12 @@ class TestGoldenLogits : public QObject {
   void referenceAgrees_data() { rows(); }
   void referenceAgrees() { compare(BackendKind::kReference, WeightMode::kNative, 1e-5, true); }
 
+  void cpuAgreesOnTheFilesValues_data() { rows(); }
+  void cpuAgreesOnTheFilesValues() { compare(BackendKind::kCpu, WeightMode::kNative, 1e-4, true); }
+
+  void cpuAgreesWithFp16Weights_data() { rows(); }
+  void cpuAgreesWithFp16Weights() { compare(BackendKind::kCpu, WeightMode::kFp16, 1e-3, true); }
+
  private:
   void rows() {
     QTest::addColumn<int>("index");

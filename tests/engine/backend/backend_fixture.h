@@ -26,7 +26,7 @@ inline void valueOf(engine::Result<void> result) {
 
 /// The backends of this build, for data rows.
 inline std::vector<engine::BackendKind> backendKinds() {
-  return {engine::BackendKind::kReference};
+  return {engine::BackendKind::kReference, engine::BackendKind::kCpu};
 }
 
 /// Writes a model into a folder that goes away at the end of the program, and loads it.
