@@ -194,6 +194,7 @@ Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
     return fail(ErrorCode::kOutOfMemory, "no memory for the activations of this step of {} rows",
                 rows);
   }
+  VITRINE_TRY(m_model->checkFile());  // the embedding is read from the mapped file
   const std::span<float> values(m_logits.data(), wanted * vocab);
   if (m_config.logitSoftcap > 0.0F) {
     kernels::reference::softcap(values.data(), m_config.logitSoftcap, values.size());

@@ -141,6 +141,7 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
     t.kNorm = vectorOf(f.kNorm);
   }
   weights->outputNorm = vectorOf(from.outputNorm);
+  VITRINE_TRY(model.checkFile());
   if (progress) progress(kStage, 1.0);
   return weights;
 }

@@ -234,10 +234,7 @@ Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batc
     const TensorView& table = m_model->weights().tokenEmbedding;
     ref::embedding(table.type, table.data, table.rowBytes(), tokens.data(), rows, c.dModel,
                    c.embeddingScale, m_x.data());
-    if (m_model->fileLost()) {
-      return fail(ErrorCode::kIo, "the model file {} became shorter or unreadable while in use",
-                  m_model->path().filename().string());
-    }
+    VITRINE_TRY(m_model->checkFile());
     for (int layer = 0; layer < c.nLayers; ++layer) {
       attend(layer, batch, rows);
       feedForward(m_weights->layers[layer], rows);

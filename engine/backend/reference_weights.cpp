@@ -128,11 +128,7 @@ Result<std::unique_ptr<const ReferenceWeights>> ReferenceWeights::make(
     }
     VITRINE_ASSIGN(weights->outputNorm, load(from.outputNorm, kAsInFile, "the norm", nLayers));
     VITRINE_ASSIGN(weights->output, load(from.output, precision, "the output matrix", nLayers));
-    if (model.fileLost()) {
-      return fail(ErrorCode::kIo,
-                  "the model file {} became shorter or unreadable while it was read",
-                  model.path().filename().string());
-    }
+    VITRINE_TRY(model.checkFile());
     if (progress) progress("Converting weights", 1.0);
     return weights;
   } catch (const std::bad_alloc&) {

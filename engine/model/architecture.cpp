@@ -13,7 +13,10 @@ namespace vitrine::engine {
 namespace {
 
 constexpr Architecture kArchitectures[] = {
-    {.name = "llama", .ropeStyle = RopeStyle::kInterleaved, .activation = Activation::kSilu},
+    {.name = "llama",
+     .ropeStyle = RopeStyle::kInterleaved,
+     .activation = Activation::kSilu,
+     .attentionBias = Presence::kMaybe},
 };
 
 // Above anything that exists, and far below what would overflow an int when multiplied.

@@ -69,9 +69,10 @@ class Reader {
     VITRINE_ASSIGN(const auto length, read<std::uint64_t>(what));
     if (length > left()) {
       return fail(ErrorCode::kInvalidFile,
-                  "{}: {} at byte {} claims to be {} bytes long, but only {} are left; the file is "
-                  "incomplete or damaged",
-                  displayPath(m_file.path()), displayText(what), start, length, left());
+                  "{} is incomplete or damaged: {} at byte {} claims to be {} bytes long, but only "
+                  "{} of the file's {} bytes are left",
+                  displayPath(m_file.path()), displayText(what), start, length, left(),
+                  m_bytes.size());
     }
     const std::string_view text(reinterpret_cast<const char*>(here()), length);
     m_offset += length;
@@ -83,6 +84,16 @@ class Reader {
     return fail(ErrorCode::kInvalidFile,
                 "{} is incomplete: it ends inside {} (has {} bytes, needs at least {})",
                 displayPath(m_file.path()), displayText(what), m_bytes.size(), m_offset + bytes);
+  }
+
+  /// For counts that the rest of the file cannot hold.
+  tl::unexpected<Error> tooMany(std::string_view what, std::uint64_t count,
+                                std::string_view of) const {
+    return fail(
+        ErrorCode::kInvalidFile,
+        "{} is incomplete or damaged: {} claims to hold {} {}, but only {} of the file's {} "
+        "bytes are left",
+        displayPath(m_file.path()), displayText(what), count, of, left(), m_bytes.size());
   }
 
   template <typename... Args>
@@ -113,10 +124,8 @@ Result<GgufArray> readArray(Reader& reader, std::string_view key, int depth) {
   const std::uint64_t count = array.count;
   if (const int bytes = plainBytes(array.elementType); bytes > 0) {
     if (count > reader.left() / static_cast<unsigned>(bytes)) {
-      return reader.damaged(
-          "{} claims to hold {} elements of type {}, but only {} bytes are left; "
-          "the file is incomplete or damaged",
-          displayText(key), count, toString(array.elementType), reader.left());
+      return reader.tooMany(key, count,
+                            fmt::format("elements of type {}", toString(array.elementType)));
     }
     reader.skip(count * static_cast<unsigned>(bytes));
     return array;
@@ -124,10 +133,7 @@ Result<GgufArray> readArray(Reader& reader, std::string_view key, int depth) {
   const bool strings = array.elementType == GgufType::kString;
   const std::uint64_t minBytes = strings ? 8 : 12;
   if (count > reader.left() / minBytes) {
-    return reader.damaged(
-        "{} claims to hold {} {}, but only {} bytes are left; the file is "
-        "incomplete or damaged",
-        displayText(key), count, strings ? "texts" : "arrays", reader.left());
+    return reader.tooMany(key, count, strings ? "texts" : "arrays");
   }
   if (strings) {
     if (count > kMaxStrings) {
@@ -399,16 +405,10 @@ Result<GgufPart> parseGgufPart(const std::filesystem::path& path) {
   VITRINE_ASSIGN(const auto nTensors, reader.read<std::uint64_t>("the number of tensors"));
   VITRINE_ASSIGN(const auto nValues, reader.read<std::uint64_t>("the number of metadata values"));
   if (nTensors > reader.left() / kMinTensorBytes) {
-    return reader.damaged(
-        "the header claims {} tensors, which do not fit in the {} bytes left; the "
-        "file is incomplete or damaged",
-        nTensors, reader.left());
+    return reader.tooMany("the header", nTensors, "tensors");
   }
   if (nValues > reader.left() / kMinValueBytes) {
-    return reader.damaged(
-        "the header claims {} metadata values, which do not fit in the {} bytes "
-        "left; the file is incomplete or damaged",
-        nValues, reader.left());
+    return reader.tooMany("the header", nValues, "metadata values");
   }
   for (std::uint64_t i = 0; i < nValues; ++i) {
     VITRINE_ASSIGN(const auto key, reader.string("a metadata key"));

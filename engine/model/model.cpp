@@ -165,10 +165,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& pa
     impl.quantizationName = commonestMatrixType(file);
     VITRINE_TRY(steps.next("Identifying the model", 0.9));
     impl.fingerprint = fingerprintOf(file);
-    if (file.lost()) {
-      return fail(ErrorCode::kIo, "{} became shorter or unreadable while it was being loaded",
-                  displayPath(path));
-    }
+    VITRINE_TRY(model->checkFile());
     VITRINE_TRY(steps.next("Loaded", 1.0));
     return model;
   } catch (const std::bad_alloc&) {
@@ -216,6 +213,13 @@ const std::vector<std::string>& Model::warnings() const {
 }
 bool Model::fileLost() const {
   return m_impl->file->lost();
+}
+
+Result<void> Model::checkFile() const {
+  if (!fileLost()) return {};
+  return fail(ErrorCode::kIo,
+              "{} became shorter or unreadable while it was in use; load the model again",
+              displayPath(m_impl->path));
 }
 
 }  // namespace vitrine::engine

@@ -68,6 +68,8 @@ class Model {
   /// zeros from there on instead of a SIGBUS, so whoever computes with them asks after each step
   /// (one atomic load a part). Any thread.
   bool fileLost() const;
+  /// The same as an error with a sentence for the user.
+  Result<void> checkFile() const;
 
  private:
   Model();

@@ -183,9 +183,9 @@ class TestGgufFile : public QObject {
 
     std::string counts = small().bytes();
     row("many tensors", counts.substr(0, 8) + huge + counts.substr(16),
-        "claims 9223372036854775807 tensors");
+        "the header claims to hold 9223372036854775807 tensors");
     row("many values", counts.substr(0, 16) + huge + counts.substr(24),
-        "claims 9223372036854775807 metadata");
+        "the header claims to hold 9223372036854775807 metadata");
 
     GgufWriter twice;
     twice.setText("a.a", "1");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/backend/backend.h"
 #include "engine/model/architecture.h"
 #include "engine/model/inspect.h"
 #include "engine/model/model.h"
@@ -69,6 +70,16 @@ class TestModel : public QObject {
       QVERIFY((*model)->warnings().empty());
     }
     QVERIFY(findArchitecture("no-such-architecture") == nullptr);
+  }
+
+  // Some llamas have biases; they are used where they are.
+  void biasesAreOptionalForLlama() {
+    TinyModelOptions options;
+    options.attentionBias = true;
+    const auto model = load(randomModel(options));
+    QVERIFY2(model.has_value(), model ? "" : model.error().message.c_str());
+    QCOMPARE((*model)->weights().layers[1].bk.cols, std::int64_t{32});
+    QVERIFY((*model)->warnings().empty());
   }
 
   void shapesAndViewsAreRight() {
@@ -356,6 +367,35 @@ class TestModel : public QObject {
     for (std::size_t i = 0; i < last.bytes(); ++i) sum += static_cast<unsigned>(last.data[i]);
     QCOMPARE(sum, 0U);
     QVERIFY((*model)->fileLost());
+    QVERIFY((*model)->checkFile().error().message.find("shrinks.gguf") != std::string::npos);
+  }
+
+  // The file shrinks between two steps: an error, not a signal, and no made-up answer.
+  void aRunningBackendNoticesThatTheFileShrank() {
+    for (const BackendKind kind : {BackendKind::kReference, BackendKind::kCpu}) {
+      TinyModelOptions options;
+      options.dModel = 128;  // the embedding alone is many pages
+      const fs::path file = randomModel(options).save(path("running.gguf"));
+      const std::shared_ptr<const Model> model = Model::load(file).value();
+      const auto backend = makeBackend(kind, model, {});
+      QVERIFY2(backend.has_value(), backend ? "" : backend.error().message.c_str());
+      KvShape shape;
+      shape.nBlocks = 4;
+      shape.nKvHeads = model->config().nKvHeads;
+      QVERIFY((*backend)->configureCache(shape).has_value());
+      const std::vector<BlockId> blocks{0, 1};
+      const std::vector<TokenId> tokens{200, 201, 202};
+      BatchSequence sequence;
+      sequence.tokens = tokens;
+      sequence.blockTable = blocks;
+      QVERIFY((*backend)->forward({&sequence, 1}).has_value());
+      fs::resize_file(file, 4096);
+      const auto after = (*backend)->forward({&sequence, 1});
+      QVERIFY(!after.has_value());
+      QVERIFY(after.error().code == ErrorCode::kIo);
+      QVERIFY2(after.error().message.find("running.gguf") != std::string::npos,
+               after.error().message.c_str());
+    }
   }
 
   void inspectionWorksOnWhatCannotRun() {
