@@ -60,6 +60,11 @@ QVariant ConversationListModel::data(const QModelIndex& index, int role) const {
   }
 }
 
+Qt::ItemFlags ConversationListModel::flags(const QModelIndex& index) const {
+  const Qt::ItemFlags usual = QAbstractListModel::flags(index);
+  return index.isValid() ? usual | Qt::ItemIsEditable : usual;
+}
+
 QHash<int, QByteArray> ConversationListModel::roleNames() const {
   return {{kIdRole, "conversationId"},       {kTitleRole, "title"},
           {kColourRole, "colour"},           {kPinnedRole, "pinned"},

@@ -32,6 +32,7 @@ class ConversationListModel final : public QAbstractListModel {
 
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;  ///< titles can be edited
   QHash<int, QByteArray> roleNames() const override;
 
   /// Only conversations whose title or messages hold this text; empty: all.

@@ -25,7 +25,7 @@ QSize ActionButton::sizeHint() const {
 }
 
 void ActionButton::paintEvent(QPaintEvent*) {
-  if (!m_revealed && !hasFocus()) return;
+  if (!m_revealed && !m_always && !hasFocus()) return;
   const Theme& theme = Theme::instance();
   const Tokens& t = theme.tokens();
   QPainter painter(this);

@@ -11,6 +11,8 @@ class ActionButton final : public QPushButton {
  public:
   explicit ActionButton(const QString& text, QWidget* parent = nullptr);
   void setRevealed(bool revealed);
+  /// Shows at all times.
+  void setAlwaysShown() { m_always = true; }
   QSize sizeHint() const override;
 
  protected:
@@ -18,6 +20,7 @@ class ActionButton final : public QPushButton {
 
  private:
   bool m_revealed = false;
+  bool m_always = false;
 };
 
 }  // namespace vitrine::ui

@@ -56,6 +56,8 @@ AnswerItem::AnswerItem(QWidget* parent) : MessageItem(parent) {
   m_reason = new PlainLabel(LabelStyle::kMuted, this);
   m_reason->setWordWrap(true);
   m_reason->hide();
+  m_previous->setAlwaysShown();
+  m_next->setAlwaysShown();
   connect(m_previous, &QPushButton::clicked, this, [this] { emit branchRequested(-1); });
   connect(m_next, &QPushButton::clicked, this, [this] { emit branchRequested(1); });
   connect(m_copy, &QPushButton::clicked, this, &MessageItem::copyRequested);

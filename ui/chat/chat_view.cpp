@@ -70,6 +70,7 @@ ChatView::ChatView(Services services, QWidget* parent)
   });
   connect(m_transcript, &Transcript::editAccepted, this,
           [this](app::MessageId id, const QString& text) {
+            m_composer->focusInput();
             if (m_session) report(m_session->edit(id, text));
           });
   connect(m_transcript, &Transcript::branchRequested, this, [this](app::MessageId id, int step) {
@@ -223,12 +224,9 @@ void ChatView::find(const QString& text) {
   m_occurrences.clear();
   m_occurrence = -1;
   if (m_session && !text.isEmpty()) {
-    // The text on screen is searched, so that each place can be shown: without marks of markup.
     const auto& rows = m_session->rows();
     for (int row = 0; row < int(rows.size()) && m_occurrences.size() < 5000; ++row) {
-      if (!rows[row].message.text.contains(text, Qt::CaseInsensitive)) continue;
-      MessageItem* item = m_transcript->itemOf(row);
-      const int count = item ? item->textView()->highlight(text, -1) : 0;
+      const qsizetype count = rows[row].message.text.count(text, Qt::CaseInsensitive);
       for (int i = 0; i < count; ++i) m_occurrences.push_back({row, i});
     }
     if (!m_occurrences.empty()) m_occurrence = int(m_occurrences.size()) - 1;

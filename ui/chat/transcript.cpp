@@ -18,7 +18,7 @@ namespace vitrine::ui {
 namespace {
 
 constexpr int kColumn = 680;
-constexpr int kSideMargin = 24;
+constexpr int kSideMargin = 44;
 constexpr int kTopMargin = 22;
 constexpr int kBottomMargin = 20;
 constexpr int kStreamShare = 4;  // drawing an answer may take a quarter of the thread's time
@@ -42,10 +42,6 @@ Transcript::Transcript(QWidget* parent) : QAbstractScrollArea(parent) {
   connect(&m_liveTimer, &QTimer::timeout, this, &Transcript::updateLive);
   m_streamTimer.setSingleShot(true);
   connect(&m_streamTimer, &QTimer::timeout, this, &Transcript::updateStreamingRow);
-  connect(verticalScrollBar(), &QScrollBar::valueChanged, this, [this](int value) {
-    if (m_layingOut) return;
-    m_follow = value >= verticalScrollBar()->maximum() - Theme::instance().px(4);
-  });
   // Queued: the items take their own fonts first.
   connect(&Theme::instance(), &Theme::changed, this, &Transcript::applyTheme, Qt::QueuedConnection);
   applyTheme();
@@ -174,7 +170,7 @@ int Transcript::estimate(const app::MessageRow& row) const {
 int Transcript::gapBefore(int row) const {
   const Theme& theme = Theme::instance();
   if (row == 0) return theme.px(kTopMargin);
-  return theme.px(m_slots[row].isUser ? 10 : 16);
+  return theme.px(m_slots[row].isUser ? 4 : 16);
 }
 
 MessageItem* Transcript::makeItem(int row) {
@@ -334,6 +330,7 @@ void Transcript::relayout() {
   }
   bar->setRange(0, std::max(0, m_contentHeight - visible));
   bar->setPageStep(std::max(1, visible));
+  bar->setEnabled(bar->maximum() > 0);
   bar->setValue(scroll);
   place(bar->value());
   m_layingOut = false;
@@ -341,7 +338,7 @@ void Transcript::relayout() {
 
 void Transcript::place(int scroll) {
   const int width = columnWidth();
-  const int x = (viewport()->width() - width) / 2;
+  const int x = (this->width() - width) / 2;  // in line with the composer's column
   const int visible = viewport()->height();
   for (Slot& slot : m_slots) {
     if (!slot.item) continue;
@@ -376,7 +373,9 @@ void Transcript::resizeEvent(QResizeEvent* event) {
 }
 
 void Transcript::scrollContentsBy(int, int) {
-  if (!m_layingOut) relayout();
+  if (m_layingOut) return;
+  m_follow = isAtEnd();  // the person scrolled
+  relayout();
 }
 
 bool Transcript::isAtEnd() const {

@@ -38,6 +38,8 @@ UserItem::UserItem(QWidget* parent) : MessageItem(parent) {
           [this] { showTextDialog(window(), tr("Your message"), m_source); });
   connect(m_copy, &QPushButton::clicked, this, &MessageItem::copyRequested);
   connect(m_edit, &QPushButton::clicked, this, &UserItem::beginEdit);
+  m_previous->setAlwaysShown();
+  m_next->setAlwaysShown();
   connect(m_previous, &QPushButton::clicked, this, [this] { emit branchRequested(-1); });
   connect(m_next, &QPushButton::clicked, this, [this] { emit branchRequested(1); });
   connect(m_text, &TextView::menuRequested, this, &UserItem::showMenu);
@@ -88,10 +90,12 @@ int UserItem::layoutFor(int width) {
   const int padding = theme.px(kPadding);
   const int left = std::min(theme.px(kIndent), width / 5);
   const int inner = width - left - 2 * padding;
-  const int top = theme.px(10);
+  // A line's spare height is above its letters: less room at the top looks even.
+  const int top = theme.px(8);
   int y = top;
   if (m_editor) {
     const int height = m_editor->heightAt(inner);
+    y += theme.px(4);
     m_editor->setGeometry(left + padding, y, inner, height);
     y += height + theme.px(8);
     const QSize save = m_save->sizeHint();
@@ -111,7 +115,7 @@ int UserItem::layoutFor(int width) {
       y += more.height() + theme.px(2);
     }
   }
-  y += top;
+  y += theme.px(12);
   m_bubble = QRect(left, 0, width - left, y);
   // Actions stand in the free room at the left of the bubble, on its first line.
   int x = left - theme.px(4);

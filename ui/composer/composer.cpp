@@ -25,7 +25,7 @@ namespace vitrine::ui {
 namespace {
 
 constexpr int kColumn = 680;
-constexpr int kSideMargin = 24;
+constexpr int kSideMargin = 44;
 /// From this length on a message is sent only once its tokens are counted.
 constexpr int kCountFirst = 20000;
 

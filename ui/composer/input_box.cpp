@@ -1,6 +1,7 @@
 #include "ui/composer/input_box.h"
 
 #include <QAbstractTextDocumentLayout>
+#include <QDragEnterEvent>
 #include <QKeyEvent>
 #include <QMimeData>
 #include <QTextBlock>
@@ -89,6 +90,23 @@ void InputBox::keyPressEvent(QKeyEvent* event) {
     }
   }
   QPlainTextEdit::keyPressEvent(event);
+}
+
+// Files are the window's to take.
+void InputBox::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) {
+    event->ignore();
+  } else {
+    QPlainTextEdit::dragEnterEvent(event);
+  }
+}
+
+void InputBox::dragMoveEvent(QDragMoveEvent* event) {
+  if (event->mimeData()->hasUrls()) {
+    event->ignore();
+  } else {
+    QPlainTextEdit::dragMoveEvent(event);
+  }
 }
 
 bool InputBox::canInsertFromMimeData(const QMimeData* source) const {

@@ -290,6 +290,7 @@ void DocumentWriter::writeTable(const MarkdownBlock& block) {
   format.setCellPadding(theme.px(7));
   format.setCellSpacing(0);
   format.setTopMargin(theme.px(10));
+  format.setBottomMargin(theme.px(8));
   format.setLeftMargin(MarkdownMetrics::quoteIndent() * block.quoteDepth +
                        MarkdownMetrics::listIndent() * block.listDepth);
   const int columns = int(block.columns.size());

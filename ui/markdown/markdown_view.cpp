@@ -6,6 +6,7 @@
 #include <QPainter>
 #include <QPushButton>
 #include <QTextBlock>
+#include <utility>
 
 #include "ui/markdown/markdown_metrics.h"
 #include "ui/theme/theme.h"
@@ -148,6 +149,7 @@ void MarkdownView::paintEvent(QPaintEvent* event) {
   }
   TextView::paintEvent(event);
   if (m_streaming) {
+    if (std::exchange(m_firstPaintDue, false)) emit firstTextPainted();
     QTextCursor end(document());
     end.movePosition(QTextCursor::End);
     const QRect at = cursorRect(end);

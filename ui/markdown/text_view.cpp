@@ -19,6 +19,7 @@ namespace vitrine::ui {
 TextView::TextView(QWidget* parent) : QTextEdit(parent) {
   setProperty("kind", "reading");
   setReadOnly(true);
+  setAcceptDrops(false);
   setFrameShape(QFrame::NoFrame);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -54,7 +55,9 @@ void TextView::applyTheme() {
 
 int TextView::heightAt(int width) {
   if (document()->textWidth() != width) document()->setTextWidth(width);
-  return int(std::ceil(document()->size().height()));
+  // Qt leaves out what the last text block wants below it.
+  const double below = document()->lastBlock().blockFormat().bottomMargin();
+  return int(std::ceil(document()->size().height() + below));
 }
 
 QVariant TextView::loadResource(int, const QUrl&) {
@@ -88,18 +91,21 @@ int TextView::highlight(const QString& needle, int current) {
   QList<QTextEdit::ExtraSelection> selections;
   m_currentHighlight = {};
   if (!needle.isEmpty()) {
-    const Tokens& t = Theme::instance().tokens();
     QTextCursor found(document());
-    for (;;) {
+    while (selections.size() < 2000) {
       found = document()->find(needle, found);
       if (found.isNull()) break;
       QTextEdit::ExtraSelection selection;
       selection.cursor = found;
-      const bool isCurrent = selections.size() == current;
-      selection.format.setBackground(mix(t.background, t.information, isCurrent ? 0.55 : 0.25));
-      if (isCurrent) m_currentHighlight = cursorRect(found);
       selections << selection;
-      if (selections.size() >= 2000) break;
+    }
+    // The source may hold the text more often than the screen: then the last one is meant.
+    const qsizetype chosen = current < 0 ? -1 : std::min<qsizetype>(current, selections.size() - 1);
+    const Tokens& t = Theme::instance().tokens();
+    for (qsizetype i = 0; i < selections.size(); ++i) {
+      selections[i].format.setBackground(
+          mix(t.background, t.information, i == chosen ? 0.55 : 0.25));
+      if (i == chosen) m_currentHighlight = cursorRect(selections[i].cursor);
     }
   }
   setExtraSelections(selections);

@@ -140,6 +140,7 @@ QScrollBar:horizontal { background: transparent; height: §10; margin: 0; }
 QScrollBar::handle:horizontal {
   background: $scroll; min-width: §32; border-radius: §3; margin: §2 §2 §2 §2; }
 QScrollBar::handle:horizontal:hover { background: $faint; }
+QScrollBar::handle:disabled { background: transparent; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 
