@@ -282,13 +282,12 @@ void KvCache::forget(std::string_view conversation) {
 }
 
 void KvCache::forgetOwner(OwnerId owner) {
-  const auto isCached = [&](BlockId block) {
-    return block >= 0 && m_pool.owner(block) == owner && m_pool.references(block) == 0 &&
-           m_pool.isKept(block);
+  const auto belongs = [&](BlockId block) {
+    return block >= 0 && m_pool.owner(block) == owner && m_index.contains(block);
   };
   for (BlockId start = 0; start < m_pool.size(); ++start) {
     BlockId block = start;
-    while (isCached(block) && m_index.childrenOf(block).empty()) {
+    while (belongs(block) && m_pool.references(block) == 0 && m_index.childrenOf(block).empty()) {
       const BlockId parent = m_index.parentOf(block);
       m_index.erase(block);
       m_pool.drop(block);
@@ -299,8 +298,7 @@ void KvCache::forgetOwner(OwnerId owner) {
   for (BlockId start = 0; start < m_pool.size(); ++start) {
     const OwnerId heir = m_pool.owner(start);
     if (heir == owner || heir == kNoOwner || !m_index.contains(start)) continue;
-    for (BlockId block = m_index.parentOf(start); isCached(block);
-         block = m_index.parentOf(block)) {
+    for (BlockId block = m_index.parentOf(start); belongs(block); block = m_index.parentOf(block)) {
       m_pool.setOwner(block, heir);
     }
   }

@@ -244,7 +244,10 @@ void EngineLoop::run() {
       std::visit([this](auto& one) { handle(one); }, command);
     }
     commands.clear();
-    if (m_pending) applyPending();
+    if (m_pending) {
+      endStoppedHeld();
+      applyPending();
+    }
     if (m_scheduler && !m_scheduler->isIdle()) {
       setActive(true);
       m_scheduler->step();
@@ -266,6 +269,15 @@ void EngineLoop::handle(SubmitTurn& command) {
   } else {
     m_scheduler->submit(std::move(command.turn));
   }
+}
+
+/// A turn that waits for a change can be stopped like any other.
+void EngineLoop::endStoppedHeld() {
+  std::erase_if(m_held, [this](const std::unique_ptr<Turn>& turn) {
+    if (!turn->stopRequested()) return false;
+    send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
+    return true;
+  });
 }
 
 void EngineLoop::handle(Send& command) {

@@ -101,6 +101,7 @@ class EngineLoop final {
   void handle(Forget& command);
   void handle(ClearCache& command);
   void handle(Wake&) {}
+  void endStoppedHeld();
   void applyPending();
   bool takesEffectAtOnce(const Loaded& loaded) const;
   bool installBackend(Loaded& loaded);
