@@ -44,10 +44,10 @@ std::vector<double> ropeFrequencies(const RopeConfig& rope) {
   return frequencies;
 }
 
-unsigned formatsOf(const CpuWeights& weights, bool int8) {
+unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bool int8) {
   unsigned formats = 0;
   const auto add = [&](const cpu::PackedMatrix& m) {
-    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(m.format, int8));
+    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(kernels, m.format, int8));
   };
   for (const CpuLayer& l : weights.layers) {
     for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.wGate, &l.wUp, &l.wDown}) add(*m);
@@ -68,7 +68,7 @@ CpuBackend::CpuBackend(std::shared_ptr<const Model> model, const WeightPrecision
       m_pool(std::move(pool)),
       m_weights(std::move(weights)),
       m_activationFormats(
-          formatsOf(*m_weights, precision.activations == ActivationMode::kInt8)),
+          formatsOf(kernels, *m_weights, precision.activations == ActivationMode::kInt8)),
       m_ropeFrequencies(ropeFrequencies(m_config.rope)) {}
 
 BackendInfo CpuBackend::info() const {

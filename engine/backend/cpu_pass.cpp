@@ -83,6 +83,7 @@ void CpuPass::run(int thread) {
 void CpuPass::embed() {
   const TensorView& table = m_backend.m_model->weights().tokenEmbedding;
   const int pairs = m_config.rope.dims / 2;
+  const bool halves = m_config.rope.style == RopeStyle::kHalves;
   const int rows = static_cast<int>(m_rows.size());
   for (std::int64_t r; (r = m_pool.claim(1)) < rows;) {
     const Row& row = m_rows[static_cast<std::size_t>(r)];
@@ -90,10 +91,17 @@ void CpuPass::embed() {
     kernels::reference::embedding(table.type, table.data, table.rowBytes(), &token, 1,
                                   m_config.dModel, m_config.embeddingScale,
                                   m_work.x.data() + r * m_config.dModel);
+    float* cosines = m_work.cosines.data() + r * m_config.rope.dims;
+    float* sines = m_work.sines.data() + r * m_config.rope.dims;
     for (int i = 0; i < pairs; ++i) {
       const double angle = row.position * m_backend.m_ropeFrequencies[static_cast<std::size_t>(i)];
-      m_work.cosines[static_cast<std::size_t>(r * pairs + i)] = static_cast<float>(std::cos(angle));
-      m_work.sines[static_cast<std::size_t>(r * pairs + i)] = static_cast<float>(std::sin(angle));
+      const auto cosine = static_cast<float>(std::cos(angle));
+      const auto sine = static_cast<float>(std::sin(angle));
+      const int first = halves ? i : 2 * i;
+      const int second = halves ? i + pairs : 2 * i + 1;
+      cosines[first] = cosines[second] = cosine;
+      sines[first] = -sine;
+      sines[second] = sine;
     }
   }
   m_pool.barrier();
@@ -105,7 +113,7 @@ void CpuPass::prepareRow(std::span<const Product> products, const ActivationSet&
   const int groups = (width + cpu::kGroup - 1) / cpu::kGroup;
   unsigned done = 0;
   for (const Product& p : products) {
-    const cpu::ActivationFormat format = cpu::activationFormat(p.weights->format, int8);
+    const cpu::ActivationFormat format = cpu::activationFormat(m_kernels, p.weights->format, int8);
     const unsigned bit = 1U << static_cast<unsigned>(format);
     if ((done & bit) != 0) continue;
     done |= bit;
@@ -147,8 +155,9 @@ void CpuPass::multiply(std::span<const Product> products, int rows, int width, R
         continue;
       }
       const int end = std::min(begin + left, p.weights->tiles);
-      const Activations x = set.view(cpu::activationFormat(p.weights->format, int8), groups);
-      m_kernels.matmul({p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate});
+      const Activations x = set.view(cpu::activationFormat(m_kernels, p.weights->format, int8), groups);
+      m_kernels.matmul({p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate,
+                        mine.panel.data()});
       left -= end - begin;
       begin = 0;
     }
@@ -207,7 +216,6 @@ cpu::KvHead CpuPass::kvHead(int layer, int head, const Slice& slice) const {
 void CpuPass::rotateAndStore(int layerIndex) {
   const CpuLayer& w = m_backend.m_weights->layers[static_cast<std::size_t>(layerIndex)];
   const ModelConfig& c = m_config;
-  const int pairs = c.rope.dims / 2;
   const bool halves = c.rope.style == RopeStyle::kHalves;
   const int rows = static_cast<int>(m_rows.size());
   ThreadWorkspace& mine = m_work.threads[static_cast<std::size_t>(t_thread)];
@@ -219,8 +227,8 @@ void CpuPass::rotateAndStore(int layerIndex) {
     for (int h = 0; h < count; ++h) {
       float* head = heads + static_cast<std::ptrdiff_t>(h) * c.headDim;
       if (!norm.empty()) m_kernels.rmsNorm(head, norm.data(), head, c.headDim, c.normEps);
-      m_kernels.rope(head, m_work.cosines.data() + static_cast<std::ptrdiff_t>(row) * pairs,
-                     m_work.sines.data() + static_cast<std::ptrdiff_t>(row) * pairs, c.rope.dims,
+      m_kernels.rope(head, m_work.cosines.data() + static_cast<std::ptrdiff_t>(row) * c.rope.dims,
+                     m_work.sines.data() + static_cast<std::ptrdiff_t>(row) * c.rope.dims, c.rope.dims,
                      halves);
     }
   };

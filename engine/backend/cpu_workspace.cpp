@@ -44,6 +44,7 @@ void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int rowCount, 
       t.activations.resize(formats, 2, groups);
       t.row.resize(static_cast<std::size_t>(widest));
       t.head.resize(2 * static_cast<std::size_t>(c.headDim));
+      t.panel.resize(static_cast<std::size_t>(groups) * cpu::kGroup * 2 * cpu::kTileRows);
       t.attention.resize(cpu::attentionScratchFloats(c.headDim));
     }
   }
@@ -57,8 +58,8 @@ void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int rowCount, 
   attention.resize(n * c.qDim());
   gate.resize(n * c.dFfn);
   up.resize(n * c.dFfn);
-  cosines.resize(n * (c.rope.dims / 2));
-  sines.resize(n * (c.rope.dims / 2));
+  cosines.resize(n * (c.rope.dims));
+  sines.resize(n * (c.rope.dims));
   activations.resize(formats, rowCount, groups);
 }
 
@@ -70,7 +71,7 @@ std::size_t CpuWorkspace::bytes() const {
   }
   for (const ThreadWorkspace& t : threads) {
     total += t.activations.bytes() +
-             (t.row.capacity() + t.head.capacity() + t.attention.capacity()) * sizeof(float);
+             (t.row.capacity() + t.head.capacity() + t.panel.capacity() + t.attention.capacity()) * sizeof(float);
   }
   return total;
 }

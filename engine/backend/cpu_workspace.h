@@ -33,6 +33,7 @@ struct ThreadWorkspace {
   ActivationSet activations;          // of the few rows that every thread prepares for itself
   std::vector<float> row;             // one row, the widest
   std::vector<float> head;            // [2, headDim] of a regrouped KV head
+  std::vector<float> panel;           // two tiles of weights widened to FP32
   std::vector<float> attention;       // scratch of the attention kernel
 };
 
@@ -46,7 +47,7 @@ struct CpuWorkspace {
   std::vector<float> q, k, v;          // [rows, nHeads or nKvHeads, headDim]
   std::vector<float> attention;        // [rows, nHeads, headDim]
   std::vector<float> gate, up;         // [rows, dFfn]
-  std::vector<float> cosines, sines;   // [rows, rope.dims / 2]
+  std::vector<float> cosines, sines;   // [rows, rope.dims]
   std::vector<float> partials;         // of attention over ranges of positions
   ActivationSet activations;           // rows that all threads share
   std::vector<ThreadWorkspace> threads;

@@ -14,15 +14,12 @@ namespace vitrine::kernels::cpu {
 
 /// Input of a matrix product, as the kernels for a weight format want it.
 enum class ActivationFormat : std::uint8_t {
-  kF32,    ///< for F32 and F16 weights
-  kBf16,   ///< rounded to bfloat16, for BF16 weights
+  kF32,    ///< for F32, F16 and BF16 weights
+  kBf16,   ///< rounded to bfloat16, for BF16 weights where a dot instruction for it is fast
   kInt16,  ///< groups of 32 integers of 16 bits with an FP32 scale: INT8 and 4-bit weights ("A16")
   kInt8,   ///< groups of 32 integers of 8 bits with an FP32 scale ("A8")
 };
 inline constexpr int kActivationFormats = 4;
-
-/// The format for a weight format; `int8Activations` matters for INT8 and 4-bit weights only.
-ActivationFormat activationFormat(WeightFormat weights, bool int8Activations);
 
 /// Rows ready for a matrix product. The bytes of `data` are the kernels' own matter.
 struct Activations {
@@ -47,6 +44,7 @@ struct MatmulParams {
   float* y = nullptr;  // [nRows, yStride]
   std::ptrdiff_t yStride = 0;
   bool accumulate = false;  ///< add to y (residual)
+  float* panel = nullptr;   ///< [columns padded to 32, 2 tiles, 16]; null: weights are not widened
 };
 
 /// K and V of one layer and KV head of one sequence. A block holds, at `offset` bytes:
@@ -89,13 +87,17 @@ std::size_t attentionScratchFloats(int headDim);
 
 struct CpuKernels {
   Isa isa = Isa::kPortable;
+  /// BF16 weights meet BF16 activations in dot instructions; otherwise FP32 ones.
+  bool dotsBf16 = false;
 
   /// y = x · w / sqrt(mean(x²) + eps), n values.
   void (*rmsNorm)(const float* x, const float* weight, float* y, int n, float eps);
   /// y = act(gate) · up
   void (*swiglu)(const float* gate, const float* up, float* y, int n);
   void (*geglu)(const float* gate, const float* up, float* y, int n);
-  /// Turns one head in place; cosines and sines [dims / 2]. Pairs as in kernels/api/rope.h.
+  /// Turns one head in place: x[i] = x[i] · cosines[i] + x[partner of i] · sines[i], both tables
+  /// [dims] with the signs in `sines` (negative for the first of a pair). Pairs as in
+  /// kernels/api/rope.h.
   void (*rope)(float* x, const float* cosines, const float* sines, int dims, bool halves);
   /// Row `row` of `to` from x [n].
   void (*prepare)(const float* x, int n, const Activations& to, int row);
@@ -111,6 +113,10 @@ struct CpuKernels {
   /// All ranges: out [rows, outStride], heads one after the other.
   void (*attend)(const AttentionTask& task, float* out, std::ptrdiff_t outStride);
 };
+
+/// The format for a weight format; `int8Activations` matters for INT8 and 4-bit weights only.
+ActivationFormat activationFormat(const CpuKernels& kernels, WeightFormat weights,
+                                  bool int8Activations);
 
 /// The kernels of an instruction set that isSupported().
 const CpuKernels& kernelsFor(Isa isa);

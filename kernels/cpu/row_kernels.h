@@ -57,12 +57,20 @@ inline void prepareIntegers(const float* x, int n, const Activations& to, int ro
 namespace VITRINE_CPU_NAMESPACE {
 
 void rmsNorm(const float* x, const float* weight, float* y, int n, float eps) {
-  F squares = Simd::zero();
-  forVectors(n, [&](int i, int count) {
-    const F v = loadSome(x + i, count);
-    squares = Simd::fma(v, v, squares);
+  F squares[4] = {Simd::zero(), Simd::zero(), Simd::zero(), Simd::zero()};
+  int first = 0;
+  for (; first + 64 <= n; first += 64) {
+    for (int i = 0; i < 4; ++i) {
+      const F v = Simd::load(x + first + i * 16);
+      squares[i] = Simd::fma(v, v, squares[i]);
+    }
+  }
+  forVectors(n - first, [&](int i, int count) {
+    const F v = loadSome(x + first + i, count);
+    squares[0] = Simd::fma(v, v, squares[0]);
   });
-  const float mean = Simd::sum(squares) / static_cast<float>(n);
+  const F total = Simd::add(Simd::add(squares[0], squares[1]), Simd::add(squares[2], squares[3]));
+  const float mean = Simd::sum(total) / static_cast<float>(n);
   const F factor = Simd::set1(1.0F / __builtin_sqrtf(mean + eps));
   forVectors(n, [&](int i, int count) {
     const F v = Simd::mul(loadSome(x + i, count), factor);
@@ -91,23 +99,23 @@ void geglu(const float* gate, const float* up, float* y, int n) {
 }
 
 void rope(float* x, const float* cosines, const float* sines, int dims, bool halves) {
-  const int pairs = dims / 2;
-  if (halves) {
-    float* second = x + pairs;
-    for (int i = 0; i < pairs; ++i) {
-      const float u = x[i];
-      const float v = second[i];
-      x[i] = u * cosines[i] - v * sines[i];
-      second[i] = u * sines[i] + v * cosines[i];
-    }
+  if (!halves) {
+    forVectors(dims, [&](int i, int count) {
+      const F v = loadSome(x + i, count);
+      const F turned = Simd::mul(Simd::swapPairs(v), loadSome(sines + i, count));
+      storeSome(x + i, Simd::fma(v, loadSome(cosines + i, count), turned), count);
+    });
     return;
   }
-  for (int i = 0; i < pairs; ++i) {
-    const float u = x[2 * i];
-    const float v = x[2 * i + 1];
-    x[2 * i] = u * cosines[i] - v * sines[i];
-    x[2 * i + 1] = u * sines[i] + v * cosines[i];
-  }
+  const int half = dims / 2;
+  forVectors(half, [&](int i, int count) {
+    const F u = loadSome(x + i, count);
+    const F v = loadSome(x + half + i, count);
+    const F turnedU = Simd::mul(v, loadSome(sines + i, count));
+    const F turnedV = Simd::mul(u, loadSome(sines + half + i, count));
+    storeSome(x + i, Simd::fma(u, loadSome(cosines + i, count), turnedU), count);
+    storeSome(x + half + i, Simd::fma(v, loadSome(cosines + half + i, count), turnedV), count);
+  });
 }
 
 void prepare(const float* x, int n, const Activations& to, int row) {
@@ -124,12 +132,12 @@ void prepare(const float* x, int n, const Activations& to, int row) {
     const F b = left >= 32   ? Simd::load(x + i + 16)
                 : left <= 16 ? Simd::zero()
                              : Simd::loadFirst(x + i + 16, left - 16);
-    if (to.format == ActivationFormat::kF32) {
+    if (!Simd::kDotsBf16 || to.format == ActivationFormat::kF32) {
       auto* out = reinterpret_cast<float*>(data) + i;
       Simd::store(out, a);
       Simd::store(out + 16, b);
     } else {
-      Simd::storeBf16(data + static_cast<std::size_t>(i) * Simd::kBf16RowBytes, a, b);
+      Simd::storeBf16(data + static_cast<std::size_t>(i) * 2, a, b);
     }
   }
 }

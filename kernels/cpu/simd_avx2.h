@@ -78,6 +78,7 @@ struct Simd {
     t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 1));
     return _mm_cvtss_f32(_mm_castsi128_ps(t));
   }
+  static F swapPairs(F v) { return {_mm256_permute_ps(v.a, 0xB1), _mm256_permute_ps(v.b, 0xB1)}; }
   static float sum(F v) {
     const __m256 s = _mm256_add_ps(v.a, v.b);
     __m128 t = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
@@ -117,21 +118,8 @@ struct Simd {
     return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 1)));
   }
 
-  // bfloat16 activations stay FP32 here, with the low 16 bits rounded away.
-  static constexpr std::size_t kBf16RowBytes = 4;
-  static __m256 roundBf16(__m256 v) {
-    const __m256i bits = _mm256_castps_si256(v);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded =
-        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
-    return _mm256_castsi256_ps(_mm256_and_si256(rounded, _mm256_set1_epi32(-65536)));
-  }
-  static void storeBf16(std::byte* p, F a, F b) {
-    auto* to = reinterpret_cast<float*>(p);
-    store(to, {roundBf16(a.a), roundBf16(a.b)});
-    store(to + 16, {roundBf16(b.a), roundBf16(b.b)});
-  }
   static constexpr bool kDotsBf16 = false;
+  static void storeBf16(std::byte*, F, F) {}
   static F dotBf16(F sum, const std::byte*, const std::byte*) { return sum; }
   /// 16 rows × 2 columns of bfloat16: the first and the second column.
   static void loadBf16Pairs(const std::byte* w, F& even, F& odd) {

@@ -54,6 +54,8 @@ struct Simd {
     return _mm_cvtss_f32(_mm_castsi128_ps(
         _mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_castps_si512(v)))));
   }
+  /// (1, 0, 3, 2, …)
+  static F swapPairs(F v) { return _mm512_permute_ps(v, 0xB1); }
   static float sum(F v) { return _mm512_reduce_add_ps(v); }
   static float largest(F v) { return _mm512_reduce_max_ps(v); }
 
@@ -73,7 +75,6 @@ struct Simd {
   static I addInt(I a, I b) { return _mm512_add_epi32(a, b); }
   static std::int32_t sumInt(I v) { return _mm512_reduce_add_epi32(v); }
 
-  static constexpr std::size_t kBf16RowBytes = 2;
   /// Two vectors (32 values) rounded to bfloat16, in order.
   static void storeBf16(std::byte* p, F a, F b) {
     _mm512_storeu_si512(p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a)));

@@ -100,6 +100,9 @@ struct Simd {
     for (float v : x.v) m = largerMagnitude(m, v);
     return m;
   }
+  static F swapPairs(const F& x) {
+    return each([&](int i) { return x.v[i ^ 1]; });
+  }
   static float sum(const F& x) {
     float s = 0.0F;
     for (float v : x.v) s += v;
@@ -137,17 +140,8 @@ struct Simd {
     return s;
   }
 
-  static constexpr std::size_t kBf16RowBytes = 4;
-  static void storeBf16(std::byte* p, const F& a, const F& b) {
-    F ra, rb;
-    for (int i = 0; i < 16; ++i) {
-      ra.v[i] = bfloat16ToFloat(floatToBfloat16(a.v[i]));
-      rb.v[i] = bfloat16ToFloat(floatToBfloat16(b.v[i]));
-    }
-    std::memcpy(p, ra.v, sizeof ra.v);
-    std::memcpy(p + sizeof ra.v, rb.v, sizeof rb.v);
-  }
   static constexpr bool kDotsBf16 = false;
+  static void storeBf16(std::byte*, const F&, const F&) {}
   static F dotBf16(const F& sum, const std::byte*, const std::byte*) { return sum; }
   static void loadBf16Pairs(const std::byte* w, F& even, F& odd) {
     std::uint16_t pairs[32];

@@ -22,13 +22,16 @@ void addBias(Floats& y, const Floats& bias) {
 Floats rope(const cpu::CpuKernels& k, const RopeInput& in) {
   Floats x = in.x;
   const int pairs = in.dims / 2;
-  Floats cosines(static_cast<std::size_t>(pairs)), sines(cosines);
+  Floats cosines(static_cast<std::size_t>(in.dims)), sines(cosines);
   for (int r = 0; r < in.rows; ++r) {
     for (int i = 0; i < pairs; ++i) {
       double f = std::pow(static_cast<double>(in.base), -2.0 * i / in.dims) / in.linearScale;
       if (!in.freqFactors.empty()) f /= in.freqFactors[i];
-      cosines[i] = static_cast<float>(std::cos(in.positions[r] * f));
-      sines[i] = static_cast<float>(std::sin(in.positions[r] * f));
+      const int first = in.halves ? i : 2 * i;
+      const int second = in.halves ? i + pairs : 2 * i + 1;
+      cosines[first] = cosines[second] = static_cast<float>(std::cos(in.positions[r] * f));
+      sines[second] = static_cast<float>(std::sin(in.positions[r] * f));
+      sines[first] = -sines[second];
     }
     for (int h = 0; h < in.nHeads; ++h) {
       float* head = x.data() + (static_cast<std::ptrdiff_t>(r) * in.nHeads + h) * in.headDim;
@@ -96,10 +99,12 @@ PreparedRows::PreparedRows(const cpu::CpuKernels& k, cpu::ActivationFormat forma
 
 Floats multiply(const cpu::CpuKernels& k, const cpu::PackedMatrix& weights, const float* x, int rows,
                 bool int8Activations) {
-  const PreparedRows prepared(k, cpu::activationFormat(weights.format, int8Activations), x, rows,
+  const PreparedRows prepared(k, cpu::activationFormat(k, weights.format, int8Activations), x, rows,
                               weights.cols);
   Floats y(static_cast<std::size_t>(rows) * weights.rows);
-  k.matmul({&weights, 0, weights.tiles, &prepared.view, rows, y.data(), weights.rows, false});
+  Floats panel(static_cast<std::size_t>(weights.groups) * cpu::kGroup * 2 * cpu::kTileRows);
+  k.matmul({&weights, 0, weights.tiles, &prepared.view, rows, y.data(), weights.rows, false,
+            panel.data()});
   return y;
 }
 
