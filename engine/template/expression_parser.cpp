@@ -1,5 +1,6 @@
 // The grammar of expressions, in the order of Jinja2's precedence: the last binds most.
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "engine/template/library.h"
@@ -190,8 +191,14 @@ ExpressionPtr Parser::parseNumber(const Token& token) {
   const char* begin = token.text.data();
   const char* end = begin + token.text.size();
   if (token.kind == TokenKind::kFloat) {
+    // As Python: too large is infinite, too small is 0. A literal has no sign.
     double value = 0;
-    std::from_chars(begin, end, value);
+    const auto result = std::from_chars(begin, end, value);
+    if (result.ec == std::errc::result_out_of_range) {
+      const bool isSmall =
+          token.text.find("e-") != std::string::npos || token.text.find("E-") != std::string::npos;
+      value = isSmall ? 0 : std::numeric_limits<double>::infinity();
+    }
     node->value = value;
     return node;
   }

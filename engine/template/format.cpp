@@ -234,6 +234,19 @@ Text formatPercent(Interpreter& in, const Text& format, const Value& value) {
       out.append(aligned(in, text, spec, left ? '<' : '>'));
       continue;
     }
+    if (spec.type == 'c') {
+      std::int64_t code = 0;
+      if (item.text() == nullptr && item.integer(code) && code >= 0 && code <= 0x10FFFF) {
+        std::string character;
+        appendUtf8(character, static_cast<char32_t>(code));
+        item = Text(std::move(character));
+      }
+      if (item.text() == nullptr || countCharacters(item.text()->bytes()) != 1) {
+        throw TemplateError("the format '%c' takes one character");
+      }
+      out.append(aligned(in, *item.text(), spec, left ? '<' : '>'));
+      continue;
+    }
     if (spec.type == 'i' || spec.type == 'u') spec.type = 'd';
     double number = 0;
     const bool isFloatType = std::string_view("eEfFgG").find(spec.type) != std::string::npos;

@@ -84,18 +84,16 @@ Value splitOnSpace(Interpreter& in, const Text& text, std::int64_t limit, bool f
     i += length;
   }
   if (begin != std::string::npos) words.emplace_back(begin, bytes.size());
-  // What lies beyond the limit stays one piece, trimmed at its outer end.
+  // What lies beyond the limit stays one piece, with the space at its outer end.
   const auto count = static_cast<std::int64_t>(words.size());
-  if (limit >= 0 && count > limit + 1) {
+  if (limit >= 0 && count > limit) {
     const auto kept = static_cast<std::ptrdiff_t>(limit);
     if (fromRight) {
-      const std::size_t start = words.front().first;
       words.erase(words.begin(), words.end() - kept - 1);
-      words.front().first = start;
+      words.front().first = 0;
     } else {
-      const std::size_t end = words.back().second;
       words.erase(words.begin() + kept + 1, words.end());
-      words.back().second = end;
+      words.back().second = bytes.size();
     }
   }
   in.chargeItems(words.size() * 2);

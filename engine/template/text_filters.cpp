@@ -229,6 +229,10 @@ bool parseWhole(std::string_view text, int base, std::int64_t& out) {
       digits.erase(0, 2);
     }
   }
+  // Python lets one underscore stand between two digits.
+  for (std::size_t i = 1; i + 1 < digits.size(); ++i) {
+    if (digits[i] == '_' && digits[i - 1] != '_' && digits[i + 1] != '_') digits.erase(i, 1);
+  }
   if (digits.empty() || digits[0] == '-') return false;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), out, base);
   if (negative) out = -out;
