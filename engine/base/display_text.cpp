@@ -5,6 +5,21 @@
 #include "engine/base/utf8.h"
 
 namespace vitrine::engine {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+}  // namespace
+
+std::string validUtf8(std::string_view text) {
+  std::string valid;
+  for (std::size_t i = 0; i < text.size();) {
+    const Utf8Step step = utf8Step(text.substr(i));
+    valid += step.valid ? text.substr(i, step.bytes) : kReplacement;
+    i += step.bytes;
+  }
+  return valid;
+}
 
 std::string displayText(std::string_view text, std::size_t maxBytes) {
   std::string shown;
@@ -13,7 +28,7 @@ std::string displayText(std::string_view text, std::size_t maxBytes) {
     if (shown.size() + step.bytes > maxBytes) return shown + "…";
     const auto first = static_cast<unsigned char>(text[i]);
     if (!step.valid) {
-      shown += "\xEF\xBF\xBD";
+      shown += kReplacement;
     } else if (first < 0x20 || first == 0x7F) {
       shown += ' ';
     } else {

@@ -262,7 +262,7 @@ Result<ModelConfig> readConfig(const GgufFile& file, const Architecture& archite
   config.activation = architecture.activation;
   config.rope.style = architecture.ropeStyle;
   VITRINE_ASSIGN(const auto name, file.text("general.name"));
-  if (name) config.name = *name;
+  if (name) config.name = validUtf8(*name);
 
   VITRINE_ASSIGN(const auto experts, file.integer(reader.key("expert_count")));
   if (experts.value_or(0) > 0) {

@@ -74,7 +74,7 @@ Result<ModelInspection> inspectModel(const std::filesystem::path& path) {
     found.fileBytes = file->fileBytes();
     const auto text = [&](std::string_view key) {
       const auto value = file->text(key);
-      return std::string(value && *value ? **value : std::string_view());
+      return value && *value ? validUtf8(**value) : std::string();
     };
     found.name = text("general.name");
     found.architecture = text("general.architecture");

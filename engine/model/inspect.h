@@ -17,7 +17,7 @@ struct ModelInspection {
   std::filesystem::path path;
   int nParts = 1;
   std::uint64_t fileBytes = 0;
-  std::string name;          ///< as the file calls itself; any characters
+  std::string name;          ///< as the file calls itself; UTF-8, any characters
   std::string architecture;  ///< "" where the file says none
   std::string quantization;  ///< commonest type of the matrices: "Q4_1"
   std::uint64_t parameters = 0;

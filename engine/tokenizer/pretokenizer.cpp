@@ -38,18 +38,19 @@ namespace {
 const std::vector<PreTokenizerRule>& rules() {
   static const std::vector<PreTokenizerRule> table = {
       {"gpt-2",
-       {"gpt-2", "phi-2", "mpt", "olmo", "jais", "roberta-bpe", "modern-bert", "mellum"},
+       {"gpt-2", "phi-2", "mpt", "olmo", "jais", "roberta-bpe", "modern-bert", "mellum", "gigachat",
+        "a.x-4.0"},
        {GPT2}},
       {"smollm",  // each digit alone, then GPT-2
        {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"},
        {"\\p{N}", GPT2}},
       {"llama-bpe",
-       {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2"},
+       {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2", "falcon-h1", "midm-2.0"},
        {CL100K("\\p{N}{1,3}")},
        true,
        true},
       {"dbrx", {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {CL100K("\\p{N}{1,3}")}},
-      {"qwen2", {"qwen2", "stablelm2", "deepseek-r1-qwen"}, {CL100K("\\p{N}")}},
+      {"qwen2", {"qwen2", "stablelm2", "deepseek-r1-qwen", "kormo"}, {CL100K("\\p{N}")}},
       {"gpt-4o", {"gpt-4o", "llama4"}, {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}},
       {"tekken", {"tekken"}, {O200K("", "\\p{N}")}, true},
       {"deepseek-coder",

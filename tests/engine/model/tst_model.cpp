@@ -427,6 +427,9 @@ class TestModel : public QObject {
     QCOMPARE(found->headDim, 256);
     QCOMPARE(found->tensorTypes.at("Q4_K"), 1);
 
+    writer.setText("general.name", "caf\xE9");  // no UTF-8: reports must not break on it
+    QCOMPARE(inspectModel(writer.save(path("i.gguf")))->name, std::string("caf\uFFFD"));
+
     GgufWriter empty;
     found = inspectModel(empty.save(path("i.gguf")));
     QVERIFY(found.has_value() && !found->supported);
