@@ -45,6 +45,8 @@ ChatSession::ChatSession(ConversationStore& store, EngineClient& engine, Setting
 }
 
 ChatSession::~ChatSession() {
+  m_engine.disconnect(this);
+  m_store.disconnect(this);
   if (!isRunning()) return;
   m_engine.cancel(m_request);
   m_answer.state = MessageState::kStopped;
@@ -201,18 +203,19 @@ SamplingParams ChatSession::sampling() const {
 
 // The answer is in the store; the engine starts, then the views hear of it.
 void ChatSession::beginTurn(bool pathChanges) {
-  const std::vector<MessageRow> before = std::move(m_rows);
+  std::vector<bool> wasInContext;
+  for (const MessageRow& row : m_rows) wasInContext.push_back(row.inContext);
   rebuildPath();
   if (!pathChanges) {  // what is grey stays so until the engine says what it leaves out this time
-    for (std::size_t i = 0; i < before.size() && i < m_rows.size(); ++i) {
-      m_rows[i].inContext = before[i].inContext;
+    for (std::size_t i = 0; i < wasInContext.size() && i < m_rows.size(); ++i) {
+      m_rows[i].inContext = wasInContext[i];
     }
   }
   postRequest();
   if (pathChanges) {
     emit pathReset();
   } else {
-    for (std::size_t i = before.size(); i < m_rows.size(); ++i) {
+    for (std::size_t i = wasInContext.size(); i < m_rows.size(); ++i) {
       emit messageAdded(static_cast<int>(i));
     }
   }
@@ -260,7 +263,7 @@ void ChatSession::onTurnStarted(quint64 id, int prompt, int reused, int dropped)
   m_promptTokens = prompt;
   m_prefillDone = reused;
   m_prefillTotal = prompt;
-  if (m_streamingRow >= 0) markDropped(dropped, true);
+  if (m_streamingRow >= 0) markDropped(m_promptOrigins, dropped, true);
   setPhase(TurnPhase::kPrefilling);
   emit turnStarted(prompt, reused);
   emitUsage();

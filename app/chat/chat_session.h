@@ -122,7 +122,7 @@ class ChatSession final : public QObject {
   void postRequest();
   void endTurn(MessageState state);
   void rebuildPath();
-  void markDropped(int droppedMessages, bool notify);
+  void markDropped(const std::vector<std::vector<int>>& origins, int droppedMessages, bool notify);
   std::vector<Message> path() const;
   QString branchName() const;
   std::vector<WayOut> waysOut(engine::ErrorCode code) const;

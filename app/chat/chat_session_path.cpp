@@ -58,13 +58,20 @@ void ChatSession::reload() {
 void ChatSession::rebuildPath() {
   MessageId leaf = m_conversation.activeLeaf;
   if (!m_tree.contains(leaf)) leaf = m_tree.empty() ? 0 : m_tree.rbegin()->first;
+  // Figures that were read before are kept: reading them again takes longer than all the rest.
+  std::unordered_map<MessageId, TurnMetrics> known;
+  for (MessageRow& row : m_rows) {
+    if (row.message.id != m_answer.id) known.emplace(row.message.id, std::move(row.metrics));
+  }
   m_rows.clear();
   const Children children = childrenByParent();
   // Parents have lower numbers (the store sees to it), so this ends.
   for (const Message* message = node(leaf); message != nullptr; message = node(message->parent)) {
     MessageRow row;
     row.message = m_request != 0 && message->id == m_answer.id ? m_answer : *message;
-    row.metrics = turnMetricsFromJson(row.message.metrics);
+    const auto figures = known.find(message->id);
+    row.metrics = figures != known.end() ? std::move(figures->second)
+                                         : turnMetricsFromJson(row.message.metrics);
     const std::vector<MessageId>& all = children.at(message->parent);
     row.branchCount = static_cast<int>(all.size());
     row.branchIndex =
@@ -75,18 +82,19 @@ void ChatSession::rebuildPath() {
   m_streamingRow = m_request != 0 ? rowOf(m_answer.id) : -1;
 
   if (!m_rows.empty() && m_rows.back().metrics.report.droppedMessages > 0) {
-    m_promptOrigins =
-        promptMessages(m_conversation, path(), [](const Message&) { return false; }).origins;
-    markDropped(m_rows.back().metrics.report.droppedMessages, false);
+    const PromptMessages prompt =
+        promptMessages(m_conversation, path(), [](const Message&) { return false; });
+    markDropped(prompt.origins, m_rows.back().metrics.report.droppedMessages, false);
   }
 }
 
 // The engine left out the oldest messages after the system prompt: their rows turn grey.
-void ChatSession::markDropped(int droppedMessages, bool notify) {
+void ChatSession::markDropped(const std::vector<std::vector<int>>& origins, int droppedMessages,
+                              bool notify) {
   for (std::size_t i = 0; i < m_rows.size(); ++i) {
     bool dropped = false;
     int place = 0;
-    for (const std::vector<int>& origin : m_promptOrigins) {
+    for (const std::vector<int>& origin : origins) {
       if (origin.empty()) continue;  // the system prompt
       if (place++ >= droppedMessages) break;
       dropped =

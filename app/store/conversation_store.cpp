@@ -1,13 +1,11 @@
 #include "app/store/conversation_store.h"
 
-#include <QFileInfo>
-#include <QUuid>
 #include <QVariant>
 #include <atomic>
-#include <unordered_map>
 
 #include "app/store/live_writers.h"
 #include "app/store/repair.h"
+#include "app/store/row_writer.h"
 #include "app/store/schema.h"
 #include "app/store/sqlite.h"
 #include "app/text.h"
@@ -18,10 +16,6 @@ namespace {
 using engine::Error;
 using engine::ErrorCode;
 using engine::Result;
-
-qint64 now() {
-  return QDateTime::currentMSecsSinceEpoch();
-}
 
 QString newConnectionName() {
   static std::atomic<int> count{0};
@@ -151,63 +145,10 @@ Result<Conversation> ConversationStore::conversationByUuid(const QString& uuid) 
   return engine::fail(ErrorCode::kNotFound, "there is no conversation {}", toUtf8(uuid));
 }
 
-namespace {
-
-Result<Conversation> insertConversation(const QString& connection, Conversation draft) {
-  if (draft.uuid.isEmpty()) draft.uuid = QUuid::createUuid().toString(QUuid::WithoutBraces);
-  if (!draft.created.isValid()) draft.created = QDateTime::fromMSecsSinceEpoch(now());
-  if (!draft.updated.isValid()) draft.updated = draft.created;
-  draft.id = 0;
-  draft.activeLeaf = 0;
-  // The next of the eight colours after the conversation made last.
-  VITRINE_ASSIGN(auto last,
-                 sqlite::run(connection, QStringLiteral("SELECT colour FROM conversations "
-                                                        "ORDER BY id DESC LIMIT 1")));
-  draft.colour = last.next() ? (last.value(0).toInt() + 1) & 7 : 0;
-  last.finish();
-  const auto insert = [&] {
-    return sqlite::run(
-        connection,
-        QStringLiteral("INSERT INTO conversations (%1) VALUES (%2)")
-            .arg(QLatin1String(kConversationColumns), placeholders(kConversationColumns)),
-        conversationValues(draft));
-  };
-  VITRINE_ASSIGN(auto query, insert());
-  draft.id = query.lastInsertId().toLongLong();
-  return draft;
-}
-
-Result<Message> insertMessage(const QString& connection, Message draft, const QString& writer) {
-  if (!draft.created.isValid()) draft.created = QDateTime::fromMSecsSinceEpoch(now());
-  draft.id = 0;
-  QVariantList values = messageValues(draft);
-  values.append(draft.state == MessageState::kStreaming ? QVariant(writer) : QVariant());
-  VITRINE_ASSIGN(auto query, sqlite::run(connection,
-                                         QStringLiteral("INSERT INTO messages (%1, writer) "
-                                                        "VALUES (%2, ?)")
-                                             .arg(QLatin1String(kMessageColumns),
-                                                  placeholders(kMessageColumns)),
-                                         values));
-  draft.id = query.lastInsertId().toLongLong();
-  return draft;
-}
-
-Result<void> setLeaf(const QString& connection, ConversationId id, MessageId leaf, bool touch) {
-  auto done = sqlite::run(connection,
-                          QStringLiteral("UPDATE conversations SET active_leaf = ?, "
-                                         "updated = CASE WHEN ? THEN ? ELSE updated END "
-                                         "WHERE id = ?"),
-                          {leaf == 0 ? QVariant() : QVariant(leaf), touch, now(), id});
-  if (!done) return tl::unexpected(done.error());
-  return {};
-}
-
-}  // namespace
-
 Result<Conversation> ConversationStore::create(Conversation draft) {
   Conversation made;
   VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
-    VITRINE_ASSIGN(made, insertConversation(m_connection, std::move(draft)));
+    VITRINE_ASSIGN(made, rows::insertConversation(m_connection, std::move(draft)));
     return {};
   }));
   emit conversationAdded(made.id);
@@ -222,7 +163,7 @@ Result<void> ConversationStore::update(ConversationId id, const char* column, co
                                QStringLiteral("UPDATE conversations SET %1 = ?, updated = CASE "
                                               "WHEN ? THEN ? ELSE updated END WHERE id = ?")
                                    .arg(QLatin1String(column)),
-                               {value, touch, now(), id}));
+                               {value, touch, rows::now(), id}));
     if (query.numRowsAffected() == 0) {
       return engine::fail(ErrorCode::kNotFound, "there is no conversation {}", id);
     }
@@ -293,7 +234,7 @@ Result<void> ConversationStore::setColour(ConversationId id, int colour) {
 }
 
 Result<void> ConversationStore::moveToTrash(ConversationId id) {
-  VITRINE_TRY(update(id, "trashed", now(), false));
+  VITRINE_TRY(update(id, "trashed", rows::now(), false));
   emit conversationRemoved(id);
   return {};
 }
@@ -350,141 +291,26 @@ std::vector<ConversationId> ConversationStore::search(const QString& text) const
   return found;
 }
 
-// ---------------------------------------------------------------- messages
-
-std::vector<Message> ConversationStore::messages(ConversationId id) const {
-  std::vector<Message> result;
-  auto query = sqlite::run(m_connection,
-                           QStringLiteral("SELECT %1 FROM messages WHERE conversation = ? "
-                                          "ORDER BY id")
-                               .arg(QLatin1String(kMessageColumns)),
-                           {id});
-  std::unordered_map<MessageId, bool> known;
-  while (query && query->next()) {
-    Message message = readMessage(*query);
-    // A parent always has the lower number. One that does not, or is of another conversation, is
-    // damage: the message becomes a root, so that no loop can be walked for ever.
-    if (message.parent != 0 && !known.contains(message.parent)) message.parent = 0;
-    known.emplace(message.id, true);
-    result.push_back(std::move(message));
-  }
-  return result;
-}
-
-Result<Message> ConversationStore::message(MessageId id) const {
-  VITRINE_ASSIGN(auto query, sqlite::run(m_connection,
-                                         QStringLiteral("SELECT %1 FROM messages WHERE id = ?")
-                                             .arg(QLatin1String(kMessageColumns)),
-                                         {id}));
-  if (query.next()) return readMessage(query);
-  return engine::fail(ErrorCode::kNotFound, "there is no message {}", id);
-}
-
-Result<Message> ConversationStore::append(Message draft) {
-  Message made;
-  VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
-    VITRINE_ASSIGN(made, insertMessage(m_connection, std::move(draft), m_writer));
-    return setLeaf(m_connection, made.conversation, made.id, true);
-  }));
-  emit conversationChanged(made.conversation);
-  return made;
-}
-
-Result<std::pair<Message, Message>> ConversationStore::appendTurn(Message question,
-                                                                  Message answer) {
-  std::pair<Message, Message> made;
-  VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
-    VITRINE_ASSIGN(made.first, insertMessage(m_connection, std::move(question), m_writer));
-    answer.parent = made.first.id;
-    VITRINE_ASSIGN(made.second, insertMessage(m_connection, std::move(answer), m_writer));
-    return setLeaf(m_connection, made.second.conversation, made.second.id, true);
-  }));
-  emit conversationChanged(made.first.conversation);
-  return made;
-}
-
-Result<Message> ConversationStore::restart(Message answer) {
-  answer.text.clear();
-  answer.tokenIds.clear();
-  answer.error.clear();
-  answer.state = MessageState::kStreaming;
-  VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
-    auto done = sqlite::run(
-        m_connection,
-        QStringLiteral("UPDATE messages SET text = '', token_ids = NULL, error = '', "
-                       "state = 'streaming', writer = ?, metrics = ?, model = ? WHERE id = ?"),
-        {m_writer, compactJson(answer.metrics),
-         answer.model.isNull() ? QStringLiteral("") : answer.model, answer.id});
-    if (!done) return tl::unexpected(done.error());
-    return setLeaf(m_connection, answer.conversation, answer.id, true);
-  }));
-  emit conversationChanged(answer.conversation);
-  return answer;
-}
-
-Result<void> ConversationStore::saveProgress(const Message& message) {
-  auto done = sqlite::run(m_connection,
-                          QStringLiteral("UPDATE messages SET text = ?, token_ids = ? "
-                                         "WHERE id = ?"),
-                          {message.text.isNull() ? QStringLiteral("") : message.text,
-                           toBlob(message.tokenIds), message.id});
-  if (!done) return tl::unexpected(done.error());
-  return {};
-}
-
-Result<void> ConversationStore::finish(const Message& message) {
-  VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
-    auto done = sqlite::run(
-        m_connection,
-        QStringLiteral("UPDATE messages SET text = ?, token_ids = ?, state = ?, error = ?, "
-                       "metrics = ?, model = ?, writer = NULL WHERE id = ?"),
-        {message.text.isNull() ? QStringLiteral("") : message.text, toBlob(message.tokenIds),
-         toString(message.state), message.error.isNull() ? QStringLiteral("") : message.error,
-         compactJson(message.metrics), message.model.isNull() ? QStringLiteral("") : message.model,
-         message.id});
-    if (!done) return tl::unexpected(done.error());
-    auto touched = sqlite::run(m_connection,
-                               QStringLiteral("UPDATE conversations SET updated = ? WHERE id = ?"),
-                               {now(), message.conversation});
-    if (!touched) return tl::unexpected(touched.error());
-    return {};
-  }));
-  emit conversationChanged(message.conversation);
-  return {};
-}
-
-Result<void> ConversationStore::setMetrics(MessageId id, const QJsonObject& metrics) {
-  auto done =
-      sqlite::run(m_connection, QStringLiteral("UPDATE messages SET metrics = ? WHERE id = ?"),
-                  {compactJson(metrics), id});
-  if (!done) return tl::unexpected(done.error());
-  return {};
-}
-
-Result<void> ConversationStore::setActiveLeaf(ConversationId id, MessageId leaf) {
-  return setLeaf(m_connection, id, leaf, false);
-}
-
 Result<Conversation> ConversationStore::importConversation(Conversation draft,
                                                            const std::vector<Message>& messages) {
   Conversation made;
   VITRINE_TRY(sqlite::transaction(m_connection, [&]() -> Result<void> {
     const MessageId wantedLeaf = draft.activeLeaf;                                    // 1 + index
     if (!draft.uuid.isEmpty() && conversationByUuid(draft.uuid)) draft.uuid.clear();  // a copy
-    VITRINE_ASSIGN(made, insertConversation(m_connection, std::move(draft)));
+    VITRINE_ASSIGN(made, rows::insertConversation(m_connection, std::move(draft)));
     std::vector<MessageId> ids;
     for (Message message : messages) {
       const auto parent = static_cast<std::size_t>(message.parent);
       message.parent = parent >= 1 && parent <= ids.size() ? ids[parent - 1] : 0;
       message.conversation = made.id;
       if (message.state == MessageState::kStreaming) message.state = MessageState::kStopped;
-      VITRINE_ASSIGN(const Message inserted, insertMessage(m_connection, message, m_writer));
+      VITRINE_ASSIGN(const Message inserted, rows::insertMessage(m_connection, message, m_writer));
       ids.push_back(inserted.id);
     }
     if (ids.empty()) return {};
     const auto leaf = static_cast<std::size_t>(wantedLeaf);
     made.activeLeaf = leaf >= 1 && leaf <= ids.size() ? ids[leaf - 1] : ids.back();
-    return setLeaf(m_connection, made.id, made.activeLeaf, false);
+    return rows::setLeaf(m_connection, made.id, made.activeLeaf, false);
   }));
   emit conversationAdded(made.id);
   return made;
