@@ -82,6 +82,7 @@ struct ApiServer::Impl {
 
   Result<ModelPtr> loadedModel() const;
   std::string modelName(const engine::Model& model) const;
+  Json modelEntry(const engine::Model& model) const;
   std::string models() const;
   Result<std::string> tokenize(const Json& body);
   Result<std::string> detokenize(const Json& body);
@@ -176,6 +177,15 @@ void ApiServer::Impl::configure() {
 
   http.Get("/v1/models",
            [this](const Request&, Response& response) { send(response, 200, models()); });
+  http.Get(R"(/v1/models/(.+))", [this](const Request& request, Response& response) {
+    const auto model = loadedModel();
+    if (!model) return sendError(response, model.error());
+    const std::string wanted = request.matches[1];
+    if (wanted != modelName(**model)) {
+      return send(response, 404, errorBody(404, fmt::format("there is no model {}", wanted)));
+    }
+    send(response, 200, dumped(modelEntry(**model)));
+  });
   http.Get("/health", [this](const Request&, Response& response) {
     const bool isReady = engine.model() != nullptr;
     send(response, isReady ? 200 : 503,
@@ -202,7 +212,9 @@ httplib::Server::HandlerResponse ApiServer::Impl::admit(const Request& request,
   const std::string origin = request.get_header_value("Origin");
   if (isLoopbackName(options.host) && options.apiKey.empty() && !host.empty() &&
       !isLoopbackName(hostPart(host))) {
-    send(response, 403, errorBody(403, "this server answers only to its loopback name"));
+    send(response, 403,
+         errorBody(403,
+                   "this server answers only to a loopback name; set an API key to use others"));
     return Handled::Handled;
   }
   if (!origin.empty() && origin != "http://" + host) {
@@ -364,19 +376,20 @@ std::string ApiServer::Impl::modelName(const engine::Model& model) const {
   return options.modelName.empty() ? pathName(model.path()) : options.modelName;
 }
 
+Json ApiServer::Impl::modelEntry(const engine::Model& model) const {
+  const auto info = router.modelInfo();
+  return {{"id", modelName(model)},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "vitrine"},
+          {"max_model_len", info ? info->contextTokens : model.config().contextLength},
+          {"parameters", model.parameterCount()},
+          {"quantization", model.quantizationName()}};
+}
+
 std::string ApiServer::Impl::models() const {
   Json list = Json::array();
-  if (const auto model = engine.model()) {
-    Json entry = {{"id", modelName(*model)},
-                  {"object", "model"},
-                  {"created", created},
-                  {"owned_by", "vitrine"},
-                  {"max_model_len", model->config().contextLength},
-                  {"parameters", model->parameterCount()},
-                  {"quantization", model->quantizationName()}};
-    if (const auto info = router.modelInfo()) entry["max_model_len"] = info->contextTokens;
-    list.push_back(std::move(entry));
-  }
+  if (const auto model = engine.model()) list.push_back(modelEntry(*model));
   return dumped({{"object", "list"}, {"data", list}});
 }
 

@@ -109,6 +109,8 @@ class TestApiServer : public QObject {
     const json models = request(f.port, "GET", "/v1/models").json();
     QCOMPARE(models["data"][0]["id"].get<std::string>(), std::string("parrot"));
     QCOMPARE(models["data"][0]["max_model_len"].get<int>(), 256);
+    QCOMPARE(request(f.port, "GET", "/v1/models/parrot").json(), models["data"][0]);
+    QCOMPARE(request(f.port, "GET", "/v1/models/other").status, 404);
     QCOMPARE(request(f.port, "GET", "/health").status, 200);
     QCOMPARE(textOf(post(f.port, kChat, chat("hi"))), std::string("still here and fine"));
     const std::string metrics = request(f.port, "GET", "/metrics").body;
