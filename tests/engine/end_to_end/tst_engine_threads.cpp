@@ -41,7 +41,7 @@ class TestEngineThreads : public QObject {
     random = randomModel(options).save(path("random.gguf"));
     options.contextLength = 256;
     parrot = parrotModel("still here and fine", options).save(path("parrot.gguf"));
-    config.backend = BackendKind::kReference;
+    config.backend = BackendKind::kAuto;  // with its own threads
   }
 
   void stopsInMidAnswerAndGoesOn() {
