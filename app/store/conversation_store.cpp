@@ -1,7 +1,7 @@
 #include "app/store/conversation_store.h"
 
+#include <QFileInfo>
 #include <QVariant>
-#include <atomic>
 
 #include "app/store/live_writers.h"
 #include "app/store/repair.h"
@@ -73,8 +73,21 @@ ConversationStore::ConversationStore(QString file, QString connection)
     : m_file(std::move(file)), m_connection(std::move(connection)), m_writer(registerWriter()) {}
 
 ConversationStore::~ConversationStore() {
+  if (m_checkpoint.joinable()) m_checkpoint.join();
   unregisterWriter(m_writer);
   sqlite::closeConnection(m_connection);
+}
+
+// A log that grows for ever would make reading slow; moving it waits for the disk.
+void ConversationStore::checkpointIfLarge() {
+  constexpr qint64 kLargeBytes = 8 << 20;
+  if (m_checkpointRuns || QFileInfo(m_file + QStringLiteral("-wal")).size() < kLargeBytes) return;
+  if (m_checkpoint.joinable()) m_checkpoint.join();  // ended before
+  m_checkpointRuns = true;
+  m_checkpoint = std::jthread([this] {
+    sqlite::checkpoint(m_file);
+    m_checkpointRuns = false;
+  });
 }
 
 // Answers that a killed program was writing are kept as stopped.
@@ -312,6 +325,7 @@ Result<Conversation> ConversationStore::importConversation(Conversation draft,
     made.activeLeaf = leaf >= 1 && leaf <= ids.size() ? ids[leaf - 1] : ids.back();
     return rows::setLeaf(m_connection, made.id, made.activeLeaf, false);
   }));
+  checkpointIfLarge();
   emit conversationAdded(made.id);
   return made;
 }

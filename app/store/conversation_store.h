@@ -2,7 +2,9 @@
 
 #include <QObject>
 #include <QSqlDatabase>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "app/store/conversation_types.h"
@@ -89,12 +91,15 @@ class ConversationStore final : public QObject {
                               bool touch);
   qint64 dataVersion() const;
   engine::Result<void> closeInterrupted();
+  void checkpointIfLarge();
 
   QString m_file;
   QString m_connection;
   QString m_writer;  // see live_writers.h
   QString m_notice;
   qint64 m_dataVersion = 0;
+  std::atomic<bool> m_checkpointRuns = false;
+  std::jthread m_checkpoint;  // last: joined first
 };
 
 }  // namespace vitrine::app

@@ -109,6 +109,7 @@ Result<void> ConversationStore::finish(const Message& message) {
     if (!touched) return tl::unexpected(touched.error());
     return {};
   }));
+  checkpointIfLarge();
   emit conversationChanged(message.conversation);
   return {};
 }

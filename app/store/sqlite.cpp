@@ -1,6 +1,7 @@
 #include "app/store/sqlite.h"
 
 #include <QSqlError>
+#include <QThread>
 
 #include "app/text.h"
 
@@ -102,7 +103,8 @@ Result<void> openWith(const QString& connection, const QString& file,
 }  // namespace
 
 // NORMAL does not wait for the disk at each commit: a killed program loses nothing, a power cut at
-// most the last commits, and the file stays sound.
+// most the last commits, and the file stays sound. SQLite's own checkpoints are off, because they
+// do wait for the disk, in the middle of whatever commits: see checkpoint().
 Result<void> openConnection(const QString& connection, const QString& file) {
   return openWith(
       connection, file,
@@ -123,6 +125,15 @@ void closeConnection(const QString& connection) {
 
 Result<QSqlQuery> run(const QString& connection, const QString& sql, const QVariantList& values) {
   return runOn(QSqlDatabase::database(connection, false), sql, values);
+}
+
+void checkpoint(const QString& file) {
+  const QString connection = QStringLiteral("vitrine-checkpoint-%1")
+                                 .arg(reinterpret_cast<quintptr>(QThread::currentThreadId()));
+  if (openConnection(connection, file)) {
+    (void)run(connection, QStringLiteral("PRAGMA wal_checkpoint(PASSIVE)"));
+  }
+  closeConnection(connection);
 }
 
 Result<void> transaction(const QString& connection, const std::function<Result<void>()>& body) {

@@ -21,6 +21,10 @@ engine::Result<void> openConnection(const QString& connection, const QString& fi
 engine::Result<void> openForRescue(const QString& connection, const QString& file);
 void closeConnection(const QString& connection);
 
+/// Moves what the log (FILE-wal) holds into the file itself, without blocking anybody; waits for
+/// the disk, so call it from a thread of its own. The last connection to close does the same.
+void checkpoint(const QString& file);
+
 /// Prepares, binds in order and runs one statement.
 engine::Result<QSqlQuery> run(const QString& connection, const QString& sql,
                               const QVariantList& values = {});

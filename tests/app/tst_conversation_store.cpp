@@ -103,6 +103,7 @@ class TestConversationStore : public QObject {
   void damagedRowsDoNotStopTheRest();
   void aLoopOfParentsEnds();
   void anUnusableFolderGivesASentence();
+  void theLogDoesNotGrowForEver();
   void progressIsSavedQuickly();
 
  private:
@@ -507,6 +508,24 @@ void TestConversationStore::anUnusableFolderGivesASentence() {
   // A folder with any letters works.
   QDir(m_dir->path()).mkpath(QStringLiteral("田中　模型 🙂 %1?#"));
   QVERIFY(openStore(m_dir->filePath(QStringLiteral("田中　模型 🙂 %1?#/ü.sqlite"))));
+}
+
+void TestConversationStore::theLogDoesNotGrowForEver() {
+  auto store = openStore(file());
+  const ConversationId id = store->create()->id;
+  const QString text = QStringLiteral("x").repeated(1 << 20);
+  MessageId parent = 0;
+  qint64 largest = 0;
+  for (int i = 0; i < 60; ++i) {
+    parent = addTurn(*store, id, parent, QStringLiteral("q"), text).id;
+    QTest::qSleep(20);  // nobody answers faster
+    largest = std::max(largest, QFileInfo(file() + QStringLiteral("-wal")).size());
+  }
+  QVERIFY2(largest < 50 << 20, qPrintable(QString::number(largest)));  // of 60 MB written
+  QVERIFY(!store->checkForChanges());  // moving the log is no change
+  QCOMPARE(store->messages(id).size(), std::size_t(120));
+  store.reset();
+  QCOMPARE(integrityOf(file()), QStringLiteral("ok"));
 }
 
 void TestConversationStore::progressIsSavedQuickly() {

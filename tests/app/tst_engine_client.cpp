@@ -140,12 +140,12 @@ void TestEngineClient::tokensComeAtMostOnceAFrame() {
   connect(app.engine.get(), &EngineClient::turnFinished, this, [&] { finished = true; });
   QElapsedTimer all;
   all.start();
-  app.engine->generate(requestFor("go", 2000));
+  app.engine->generate(requestFor("go", 600));
   QTRY_VERIFY_WITH_TIMEOUT(finished, 120000);
-  QCOMPARE(tokenCount, 2000);
+  QCOMPARE(tokenCount, 600);
   QVERIFY2(signalCount <= all.elapsed() / 16 + 2, qPrintable(QString::number(signalCount)));
   QVERIFY2(closest >= 14, qPrintable(QString::number(closest)));  // 16, less a timer's rounding
-  qInfo("2000 tokens in %lld ms: %d signals", static_cast<long long>(all.elapsed()), signalCount);
+  qInfo("600 tokens in %lld ms: %d signals", static_cast<long long>(all.elapsed()), signalCount);
 }
 
 void TestEngineClient::severalTurnsRunTogether() {
