@@ -87,6 +87,18 @@ ModelEntry describeModel(const fs::path& path) {
   entry.parameters = model->parameters;
   entry.contextLength = static_cast<int>(model->contextLength);
   entry.problem = toQString(model->problem);
+  // All or nothing: whoever computes with the shapes divides by them.
+  if (model->nLayers > 0 && model->nHeads > 0 && model->nKvHeads > 0 && model->headDim > 0) {
+    entry.config.architecture = model->architecture;
+    entry.config.name = model->name;
+    entry.config.nLayers = model->nLayers;
+    entry.config.nHeads = model->nHeads;
+    entry.config.nKvHeads = model->nKvHeads;
+    entry.config.headDim = model->headDim;
+    entry.config.dModel = model->dModel;
+    entry.config.vocabSize = model->vocabSize;
+    entry.config.contextLength = entry.contextLength;
+  }
   return entry;
 }
 

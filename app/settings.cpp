@@ -4,6 +4,7 @@
 #include <QStringList>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "app/text.h"
@@ -47,7 +48,9 @@ void overlay(const QJsonObject& json, const char* name, int& value) {
 QJsonObject toJson(const engine::SamplingParams& params) {
   // Through the shortest decimal that gives the same float, so that 0.8 stays 0.8.
   const auto number = [](float value) {
-    return QByteArray::number(value, 'g', QLocale::FloatingPointShortest).toDouble();
+    char text[32];
+    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+    return QByteArray(text, static_cast<qsizetype>(end - text)).toDouble();
   };
   QJsonObject json{{QStringLiteral("temperature"), number(params.temperature)},
                    {QStringLiteral("top_k"), params.topK},
@@ -169,6 +172,9 @@ engine::EngineConfig Settings::engineConfig() const {
       m_settings.value(QStringLiteral("engine/kv_budget_bytes"), 0).toULongLong();
   config.threads = number("threads", 0, 0, 1024);
   config.contextTokens = number("context", 0, 0, 1 << 24);
+  config.prefillChunk = number("prefill_chunk", config.prefillChunk, 16, 8192);
+  const int groupSize = number("int8_group", config.precision.groupSize, 32, 64);
+  if (groupSize == 32 || groupSize == 64) config.precision.groupSize = groupSize;
   return config;
 }
 
@@ -187,6 +193,8 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("kv_budget_bytes", static_cast<qulonglong>(config.cache.budgetBytes));
   set("threads", config.threads);
   set("context", config.contextTokens);
+  set("prefill_chunk", config.prefillChunk);
+  set("int8_group", config.precision.groupSize);
   emit changed();
 }
 

@@ -58,15 +58,20 @@ void ask(app::ChatSession* session, const QString& question) {
     qFatal("%s", sent.error().message.c_str());
   }
   waitFor([&] { return !session->isRunning(); }, "an answer");
+  qInfo("%s\n  %s", qPrintable(question), qPrintable(session->rows().back().message.text));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3) qFatal("usage: vitrine-screenshots MODEL FOLDER");
-  QApplication application(argc, argv);
   QTemporaryDir home;
-  const app::Paths paths = app::Paths::below(home.path());
+  qputenv("HOME", home.path().toLocal8Bit());  // the pictures show "~/…", and no one's chats
+  for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "VITRINE_HOME"}) {
+    qunsetenv(name);
+  }
+  QApplication application(argc, argv);
+  const app::Paths paths = app::Paths::standard();
   app::Settings settings(paths.settings);
   ui::Theme::instance().install(application);
   auto store = app::ConversationStore::open(paths.database);
@@ -86,14 +91,14 @@ int main(int argc, char** argv) {
   engine::EngineConfig config = settings.engineConfig();
   config.cache.budgetBytes = 256 * kMegabyte;
   settings.setEngineConfig(config);
-  settings.setSamplingDefaults({{"temperature", 0.3}, {"seed", "7"}});
+  settings.setSamplingDefaults({{"temperature", 0.2}, {"seed", "11"}});
   window.openModel(app::toPath(QString::fromLocal8Bit(argv[1])));
   waitFor([&] { return engine.info() && !engine.isLoading(); }, "loading the model");
 
   app::ChatSession* earlier = pool.createConversation();
-  ask(earlier, "Why do programs keep a cache?");
+  ask(earlier, "What is a cache? Answer in one short sentence.");
   earlier = pool.createConversation();
-  ask(earlier, "Write a short poem about a lighthouse.");
+  ask(earlier, "Name three colours.");
 
   window.newChat();
   app::ChatSession* session = pool.createConversation();
@@ -103,7 +108,7 @@ int main(int argc, char** argv) {
   const auto again = session->regenerate(session->rows().back().message.id);
   if (!again) qFatal("%s", again.error().message.c_str());
   waitFor([&] { return !session->isRunning(); }, "a second answer");
-  ask(session, "Show me a Python function that computes the mean of a list of depths.");
+  ask(session, "Write a one-line Python function that returns the mean of a list.");
   window.inspector()->showTab("cache");
   photographer.take(&window, "chat-cache");
   window.inspector()->showTab("latency");

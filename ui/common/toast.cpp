@@ -32,6 +32,7 @@ Toast::Toast(QWidget* window)
   setAccessibleName(tr("Message"));
   m_action->setCursor(Qt::PointingHandCursor);
   m_action->setProperty("kind", "link");
+  m_action->setFocusPolicy(Qt::TabFocus);  // a click leaves the focus where the person writes
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(16, 8, 12, 8);
   row->setSpacing(12);

@@ -12,6 +12,7 @@
 #include "ui/inspector/cache/cache_tab.h"
 #include "ui/inspector/latency/latency_tab.h"
 #include "ui/inspector/precision/precision_tab.h"
+#include "ui/theme/theme.h"
 
 namespace vitrine::ui {
 namespace {
@@ -106,6 +107,7 @@ InspectorPanel::InspectorPanel(app::EngineClient& engine, app::Settings& setting
   connect(&engine, &app::EngineClient::loadFailed, this, engineChanged);
   connect(&engine, &app::EngineClient::turnFinished, this, engineChanged);
   connect(&settings, &app::Settings::changed, this, &InspectorPanel::refreshSoon);
+  connect(&Theme::instance(), &Theme::changed, this, &InspectorPanel::refreshSoon);
 }
 
 void InspectorPanel::setSession(app::ChatSession* session) {

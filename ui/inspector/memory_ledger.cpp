@@ -70,7 +70,8 @@ MemoryLedger MemoryWatch::read(const engine::EngineSnapshot& snapshot,
   ledger.known = process.known;
   ledger.rss = process.anonymous + process.modelFile + process.otherFiles;
   const engine::BackendMemory& backend = snapshot.memory;
-  ledger.weights = backend.weightBytes + process.modelFile;
+  ledger.weights = backend.weightBytes;
+  ledger.modelFile = process.modelFile;
   const std::uint64_t blocks =
       std::uint64_t(snapshot.blocksUsed) + std::uint64_t(snapshot.blocksCached);
   ledger.kvUsed = blocks * snapshot.bytesPerBlock;
@@ -79,7 +80,7 @@ MemoryLedger MemoryWatch::read(const engine::EngineSnapshot& snapshot,
   ledger.workspace = backend.workspaceBytes;
   ledger.program = process.otherFiles + std::min(m_baselineAnonymous, process.anonymous);
   const std::uint64_t explained =
-      ledger.weights + ledger.kvUsed + ledger.workspace + ledger.program;
+      ledger.weights + ledger.modelFile + ledger.kvUsed + ledger.workspace + ledger.program;
   const std::uint64_t rest = ledger.rss > explained ? ledger.rss - explained : 0;
   ledger.kvFreeResident = std::min(rest, ledger.kvFree);
   ledger.unexplained = rest - ledger.kvFreeResident;

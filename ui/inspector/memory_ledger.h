@@ -10,10 +10,11 @@ namespace vitrine::ui {
 /// Where the process's memory is, in bytes: every part was counted by the engine or read from
 /// /proc/self, and they add up to what the system says the process holds (RSS).
 struct MemoryLedger {
-  std::uint64_t rss = 0;      ///< resident now (VmRSS)
-  std::uint64_t weights = 0;  ///< converted copies, and pages of the model file in memory
-  std::uint64_t kvUsed = 0;   ///< blocks that hold something
-  std::uint64_t kvFree = 0;   ///< reserved for the pool and not used
+  std::uint64_t rss = 0;        ///< resident now (VmRSS)
+  std::uint64_t weights = 0;    ///< copies in the form that the kernels read
+  std::uint64_t modelFile = 0;  ///< pages of the mapped file in memory; the system may drop them
+  std::uint64_t kvUsed = 0;     ///< blocks that hold something
+  std::uint64_t kvFree = 0;     ///< reserved for the pool and not used
   std::uint64_t workspace = 0;
   /// Code, libraries and fonts in memory now, and what the process had allocated before a model.
   std::uint64_t program = 0;

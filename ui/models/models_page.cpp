@@ -29,6 +29,13 @@ namespace {
 
 const char* const kModelSearch = "https://huggingface.co/models?library=gguf&sort=downloads";
 
+// The home folder as "~", as people write it.
+QString shortFolder(const QString& path) {
+  const QString home = QDir::homePath();
+  return path == home || path.startsWith(home + u'/') ? u'~' + path.mid(home.size())
+                                                      : QDir::toNativeSeparators(path);
+}
+
 QPushButton* makeButton(const QString& text, const char* kind, QWidget* parent) {
   auto* button = new QPushButton(text, parent);
   if (*kind) button->setProperty("kind", kind);
@@ -64,16 +71,20 @@ ModelsPage::ModelsPage(app::EngineClient& engine, app::Settings& settings, Model
   backButton->setObjectName("backToChat");
   connect(backButton, &QPushButton::clicked, this, &ModelsPage::closeWanted);
   head->addWidget(backButton);
-  auto* folderButton = makeButton(tr("Open folder"), "quiet", this);
-  auto* changeButton = makeButton(tr("Change folder…"), "quiet", this);
-  auto* openButton = makeButton(tr("Open a GGUF file…"), "primary", this);
+  m_headButtons = new QWidget(this);
+  auto* headRow = new QHBoxLayout(m_headButtons);
+  headRow->setContentsMargins(0, 0, 0, 0);
+  auto* folderButton = makeButton(tr("Open folder"), "quiet", m_headButtons);
+  auto* changeButton = makeButton(tr("Change folder…"), "quiet", m_headButtons);
+  auto* openButton = makeButton(tr("Open a GGUF file…"), "primary", m_headButtons);
   openButton->setObjectName("openFile");
   connect(folderButton, &QPushButton::clicked, this, &ModelsPage::openFolder);
   connect(changeButton, &QPushButton::clicked, this, &ModelsPage::chooseFolder);
   connect(openButton, &QPushButton::clicked, this, [this] { m_opener.openWithDialog(this); });
-  head->addWidget(folderButton);
-  head->addWidget(changeButton);
-  head->addWidget(openButton);
+  headRow->addWidget(folderButton);
+  headRow->addWidget(changeButton);
+  headRow->addWidget(openButton);
+  head->addWidget(m_headButtons);
   column->addLayout(head);
 
   m_faultBox = new QFrame(this);
@@ -225,6 +236,9 @@ QWidget* ModelsPage::makeEmptyState() {
   connect(again, &QPushButton::clicked, this, &ModelsPage::readAgain);
   folderRow->addWidget(openFolderButton);
   folderRow->addWidget(again);
+  auto* change = makeButton(tr("Change folder…"), "quiet", card);
+  connect(change, &QPushButton::clicked, this, &ModelsPage::chooseFolder);
+  folderRow->addWidget(change);
   folderRow->addStretch();
 
   auto* searchRow =
@@ -259,8 +273,8 @@ void ModelsPage::readAgain() {
     return;
   }
   const QString path = folder();
-  m_folderLabel->setText(QDir::toNativeSeparators(path));
-  m_emptyFolder->setText(QDir::toNativeSeparators(path));
+  m_folderLabel->setText(shortFolder(path));
+  m_emptyFolder->setText(shortFolder(path));
   auto entries = std::make_shared<std::vector<app::ModelEntry>>();
   // The folder, and what was opened from elsewhere.
   const std::vector<std::filesystem::path> recent = m_settings.recentModels();
@@ -295,6 +309,8 @@ void ModelsPage::takeEntries(std::vector<app::ModelEntry> entries) {
   const bool any = !entries.empty();
   m_list->setEntries(std::move(entries));
   m_list->setLoaded(info ? std::filesystem::path(info->path) : std::filesystem::path());
+  m_headButtons->setVisible(any);
+  m_folderLabel->setVisible(any);
   m_filled->setVisible(any);
   m_empty->setVisible(!any);
   int row = m_list->rowOf(chosen);

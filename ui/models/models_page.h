@@ -77,6 +77,7 @@ class ModelsPage final : public QWidget {
   QTimer* m_watchDelay;
 
   PlainLabel* m_folderLabel;
+  QWidget* m_headButtons;
   QWidget* m_faultBox;
   PlainLabel* m_fault;
   QWidget* m_loadingBox;

@@ -176,10 +176,11 @@ QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {
 QSpinBox::up-arrow:off, QSpinBox::up-arrow:disabled, QSpinBox::down-arrow:off,
 QSpinBox::down-arrow:disabled, QDoubleSpinBox::up-arrow:off, QDoubleSpinBox::up-arrow:disabled,
 QDoubleSpinBox::down-arrow:off, QDoubleSpinBox::down-arrow:disabled { image: none; }
-QListWidget::item { border-radius: §6; padding: 0 §8; color: $muted; }
+QListWidget::item {
+  border: 1px solid transparent; border-radius: §6; padding: 0 §8; color: $muted; }
 QListWidget::item:hover { background: $hoverRaised; }
 QListWidget::item:selected { background: $raised; color: $text; }
-QListWidget:focus::item:selected { border: 1px solid $accent; }
+QListWidget::item:focus { border: 1px solid $accent; }
 QGroupBox { border: none; margin-top: §20; font-weight: 600; }
 QGroupBox::title { subcontrol-origin: margin; left: 0; color: $muted; }
 QSplitter::handle { background: $line; }

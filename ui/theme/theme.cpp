@@ -12,7 +12,9 @@
 #include "ui/theme/style_sheet.h"
 
 // Resources of a static library stay out unless asked for; the macro must stand in no namespace.
-static void takeControlImages() { Q_INIT_RESOURCE(controls); }
+static void takeControlImages() {
+  Q_INIT_RESOURCE(controls);
+}
 
 namespace vitrine::ui {
 

@@ -44,8 +44,7 @@ ModelButton::ModelButton(QWidget* parent) : QAbstractButton(parent) {
   followTheme(this);
 }
 
-void ModelButton::setModel(const QString& name, const QString& details,
-                           const QString& toolTip) {
+void ModelButton::setModel(const QString& name, const QString& details, const QString& toolTip) {
   m_name = oneLine(name, 200);
   m_details = details;
   setAccessibleName(tr("Model: %1 %2").arg(m_name, m_details));

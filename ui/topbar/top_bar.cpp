@@ -158,21 +158,21 @@ void TopBar::showModel() {
     m_device->setDevice(tr("No model"), tr("The device appears once a model is loaded."));
   } else {
     const QString quantization = app::toQString(info->quantization);
-    m_model->setModel(modelFileName(info->path, quantization),
-                      QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)),
-                      tr("%1\ncalls itself: %2")
-                          .arg(app::displayPath(info->path), app::toQString(info->name)));
+    m_model->setModel(
+        modelFileName(info->path, quantization),
+        QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)),
+        tr("%1\ncalls itself: %2").arg(app::displayPath(info->path), app::toQString(info->name)));
     m_attention->setText(attentionText(info->config.nHeads, info->config.nKvHeads));
     m_attentionChip->setToolTip(
         literalToolTip(tr("%1 query heads share %2 key and value heads (from the model)")
                            .arg(info->config.nHeads)
                            .arg(info->config.nKvHeads)));
     m_attentionChip->setProperty("wanted", true);
-    m_device->setDevice(deviceText(info->backend),
-                        tr("%1\n%2\n%3").arg(
-                            app::toQString(info->backend.device),
-                            app::toQString(info->backend.instructionSet),
-                            pluralText(info->backend.threads, tr("%1 thread"), tr("%1 threads"))));
+    m_device->setDevice(
+        deviceText(info->backend),
+        tr("%1\n%2\n%3")
+            .arg(app::toQString(info->backend.device), app::toQString(info->backend.instructionSet),
+                 pluralText(info->backend.threads, tr("%1 thread"), tr("%1 threads"))));
   }
   const QString native =
       info ? nativeFormatText(app::toQString(info->quantization)) : QStringLiteral("Native");

@@ -284,7 +284,9 @@ void CacheTab::showMemory(const InspectorState& state) {
     legend.append({name, bytesText(bytes), colour, pattern, words});
   };
   add(tr("weights"), memory.weights, memory.weights, t.information, MarkPattern::kSolid,
-      tr("Weights as they are held, and pages of the model file in memory"));
+      tr("Weights in the form that is computed with"));
+  add(tr("model file"), memory.modelFile, memory.modelFile, t.information, MarkPattern::kHatched,
+      tr("Pages of the mapped file that are in memory; the system may drop them at any time"));
   add(tr("KV used"), memory.kvUsed, memory.kvUsed, t.reused, MarkPattern::kSolid,
       tr("Blocks that hold keys and values"));
   add(tr("KV free"), memory.kvFree, memory.kvFreeResident, t.reused, MarkPattern::kHollow,
