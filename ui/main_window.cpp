@@ -517,6 +517,7 @@ void MainWindow::saveState() {
   state["conversation"] = m_chat->session() ? m_chat->session()->conversation().uuid : QString();
   m_services.settings.setViewState("window", saveGeometry());
   m_services.settings.setViewState("panels", QJsonDocument(state).toJson(QJsonDocument::Compact));
+  m_services.settings.setViewState("drafts", m_chat->composer()->saveDrafts());
   m_services.settings.sync();
 }
 
@@ -527,6 +528,7 @@ void MainWindow::restoreState() {
   m_sideBarWanted = state["side_bar"].toBool(true);
   m_inspectorWanted = state["inspector"].toBool(true);
   m_inspector->showTab(state["tab"].toString());
+  m_chat->composer()->restoreDrafts(m_services.settings.viewState("drafts"));
   if (const auto last = m_services.store.conversationByUuid(state["conversation"].toString());
       last && !last->trashed.isValid()) {
     openConversation(last->id);

@@ -74,6 +74,7 @@ class TestMarkdown final : public QObject {
   void hostileInputEnds();
   void copyingEverythingGivesTheSource();
   void copyButtonGivesTheCode();
+  void framesOfCodeAreWhole();
   void tablesShowEveryCell();
   void themeSwitchKeepsTheText();
   void syntaxColoursAreReadable();
@@ -312,7 +313,7 @@ void TestMarkdown::growingCodeIsLinear() {
   }
   QCOMPARE(view.writer().blocksWritten(), before);
   QCOMPARE(view.code(0).count('\n'), 499);
-  QCOMPARE(view.document()->blockCount(), 500);
+  QCOMPARE(view.document()->blockCount(), 501);  // one of them is the room above the frame
 }
 
 void TestMarkdown::hostileInputEnds_data() {
@@ -357,6 +358,31 @@ void TestMarkdown::copyButtonGivesTheCode() {
   QCOMPARE(buttons.size(), 1);
   QTest::mouseClick(buttons.first(), Qt::LeftButton);
   QCOMPARE(QGuiApplication::clipboard()->text(), QString("def f():\n\treturn '<b>'  "));
+}
+
+void TestMarkdown::framesOfCodeAreWhole() {
+  MarkdownView view;
+  view.resize(600, 400);
+  const QString table = "| a | b |\n|---|---|\n| 1 | 2 |\n\n";
+  const QString code = "```py\nx = 1\n```\n";
+  for (const QString& before : {QString(), QString("text\n\n"), table, table + "text\n\n"}) {
+    view.setSource(before + code);
+    view.resize(600, view.heightAt(600));
+    view.setSource(before + code + "\n");  // the buttons take their places at this width
+    const auto buttons = view.findChildren<QPushButton*>();
+    QCOMPARE(buttons.size(), 1);
+    const QRect button = buttons.first()->geometry();
+    const QTextCursor at = view.document()->find("x = 1");
+    QVERIFY(button.top() >= 0);
+    // The head with the button is above the first line, and below whatever came before.
+    QVERIFY(button.bottom() < view.cursorRect(at).top());
+    if (!before.isEmpty()) {
+      const QTextCursor last = view.document()->find(before.contains("text") ? "text" : "2");
+      QVERIFY(view.cursorRect(last).bottom() < button.top());
+    }
+    // And the frame's foot is within the view's height.
+    QVERIFY(view.cursorRect(at).bottom() + 12 < view.heightAt(600));
+  }
 }
 
 void TestMarkdown::tablesShowEveryCell() {

@@ -338,6 +338,7 @@ void TestWindow::exportsTheChat() {
 void TestWindow::reopensWithEverything() {
   const QString title = m_f->window->windowTitle();
   const std::size_t rows = session()->rows().size();
+  m_f->window->chat()->composer()->setDraft("not sent yet");
   m_f->window->close();
   m_f->window.reset();
   m_f->window = std::make_unique<MainWindow>(
@@ -346,6 +347,8 @@ void TestWindow::reopensWithEverything() {
   QCOMPARE(m_f->window->windowTitle(), title);
   QCOMPARE(session()->rows().size(), rows);
   QVERIFY(lastBar()->figures().generated > 0);
+  QCOMPARE(m_f->window->chat()->composer()->draft(), QString("not sent yet"));
+  m_f->window->chat()->composer()->clearDraft();
 }
 
 void TestWindow::cleanupTestCase() {

@@ -7,6 +7,7 @@
 namespace vitrine::ui {
 
 ActionButton::ActionButton(const QString& text, QWidget* parent) : QPushButton(text, parent) {
+  setProperty("kind", "action");
   setCursor(Qt::PointingHandCursor);
   setFocusPolicy(Qt::StrongFocus);
   setFlat(true);

@@ -248,7 +248,7 @@ void ChatView::stepFind(int step) {
 void ChatView::placeFindBar() {
   const Theme& theme = Theme::instance();
   const int barWidth = std::min(width() - 2 * theme.px(16), theme.px(380));
-  m_find->setGeometry(width() - barWidth - theme.px(24), theme.px(10), barWidth,
+  m_find->setGeometry(width() - barWidth - theme.px(54), theme.px(8), barWidth,
                       m_find->sizeHint().height());
 }
 

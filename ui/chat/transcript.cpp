@@ -120,6 +120,17 @@ void Transcript::resetSlots() {
   // A branch switch keeps the place of the messages that both paths share.
   const int scroll = verticalScrollBar()->value();
   const bool follow = m_follow || !m_session;
+  // The keyboard stays where it was: on the same button of the same row, if it is there again.
+  QWidget* focus = QApplication::focusWidget();
+  int focusRow = -1;
+  QString focusName;
+  for (int row = 0; row < int(m_slots.size()); ++row) {
+    if (m_slots[row].item && focus && m_slots[row].item->isAncestorOf(focus)) {
+      focusRow = row;
+      focusName = focus->accessibleName();
+    }
+  }
+  if (focusRow >= 0) setFocus();
   for (Slot& slot : m_slots) {
     if (slot.item) {
       slot.item->hide();
@@ -136,6 +147,11 @@ void Transcript::resetSlots() {
   relayout();
   if (samePath && !follow) {
     verticalScrollBar()->setValue(std::min(scroll, verticalScrollBar()->maximum()));
+  }
+  if (focusRow >= 0 && focusRow < int(m_slots.size()) && m_slots[focusRow].item) {
+    for (auto* button : m_slots[focusRow].item->findChildren<QAbstractButton*>()) {
+      if (button->accessibleName() == focusName && button->isEnabled()) button->setFocus();
+    }
   }
 }
 
@@ -212,8 +228,8 @@ MessageItem* Transcript::makeItem(int row) {
     m_slots[changed].measured = false;
     relayout();
   });
+  item->hide();  // until it has its place
   fillItem(row);
-  item->show();
   return item;
 }
 
@@ -350,6 +366,7 @@ void Transcript::place(int scroll) {
       continue;
     }
     slot.item->setGeometry(x, slot.y - scroll, width, slot.height);
+    slot.item->show();
   }
   placeToEndButton();
 }

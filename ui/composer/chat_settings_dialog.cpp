@@ -7,6 +7,7 @@
 #include <QPushButton>
 #include <QRegularExpressionValidator>
 #include <QSlider>
+#include <QStyle>
 #include <QVBoxLayout>
 #include <cmath>
 
@@ -83,6 +84,8 @@ ChatSettingsDialog::ChatSettingsDialog(app::ChatSession* session, app::EngineCli
   buttons->addButton(QDialogButtonBox::Cancel);
   auto* save = buttons->addButton(tr("Save"), QDialogButtonBox::AcceptRole);
   save->setProperty("kind", "primary");
+  save->style()->unpolish(save);  // the box has polished it already
+  save->style()->polish(save);
   save->setDefault(true);
   connect(reset, &QPushButton::clicked, this, [this] { show(defaults()); });
   connect(buttons, &QDialogButtonBox::accepted, this, &ChatSettingsDialog::accept);

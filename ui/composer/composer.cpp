@@ -2,6 +2,8 @@
 
 #include <QFrame>
 #include <QHBoxLayout>
+#include <QJsonDocument>
+#include <QJsonObject>
 #include <QPainter>
 #include <QPushButton>
 #include <QToolButton>
@@ -244,6 +246,33 @@ void Composer::clearDraft() {
   rebuildChips();
   showNotice({});
   countDraft();
+}
+
+QByteArray Composer::saveDrafts() const {
+  QJsonObject all;
+  for (auto it = m_drafts.begin(); it != m_drafts.end(); ++it) {
+    if (it.key() == m_conversation) continue;
+    QStringList parts = it->attachments;
+    if (!it->text.trimmed().isEmpty()) parts << it->text;
+    all[QString::number(it.key())] = parts.join(QStringLiteral("\n\n"));
+  }
+  if (draftSize() > 0) all[QString::number(m_conversation)] = draft();
+  return QJsonDocument(all).toJson(QJsonDocument::Compact);
+}
+
+void Composer::restoreDrafts(const QByteArray& saved) {
+  const QJsonObject all = QJsonDocument::fromJson(saved).object();
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    const app::ConversationId id = it.key().toLongLong();
+    const QString text = it.value().toString();
+    if (id == m_conversation) {
+      setDraft(text);
+    } else if (text.size() > InputBox::kMostCharacters) {
+      m_drafts[id] = {QString(), {text}};
+    } else {
+      m_drafts[id] = {text, {}};
+    }
+  }
 }
 
 void Composer::focusInput() {

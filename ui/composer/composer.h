@@ -40,6 +40,9 @@ class Composer final : public QWidget {
   QString draft() const;  ///< attachments and text, as they would be sent
   void setDraft(const QString& text);
   void clearDraft();
+  /// All drafts, to be kept over the end of the program.
+  QByteArray saveDrafts() const;
+  void restoreDrafts(const QByteArray& saved);
   void focusInput();
   InputBox* input() const { return m_input; }
   QString forecastText() const;

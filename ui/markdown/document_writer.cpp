@@ -171,8 +171,12 @@ void DocumentWriter::write(const MarkdownBlock& block, const MarkdownBlock* befo
       beginTextBlock(blockFormat(block, before));
       break;
     case MarkdownBlock::kCode: {
-      const bool first = true;
-      beginTextBlock(codeLineFormat(block, first, true));
+      if (m_fresh) {
+        // Qt leaves out the top margin of a first text block, and the frame's head stands in it.
+        m_cursor.setBlockFormat(hairFormat());
+        m_fresh = false;
+      }
+      beginTextBlock(codeLineFormat(block, true, true));
       m_code.push_back({m_cursor.position(), m_cursor.position(), index});
       writeCodeLines(&written, block, 0, 0, false);
       m_code.back().last = m_cursor.position();

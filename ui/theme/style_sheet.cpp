@@ -85,7 +85,7 @@ QComboBox QAbstractItemView {
   selection-color: $text; outline: none; }
 QPlainTextEdit, QTextEdit, QTextBrowser {
   background: $raised; border: 1px solid $line; border-radius: §7; color: $text;
-  selection-background-color: $selection; selection-color: $text; }
+  padding: §4 §6; selection-background-color: $selection; selection-color: $text; }
 QPlainTextEdit:focus, QTextEdit:focus { border-color: $accent; }
 QFrame[kind="composer"] { background: $panel; border: 1px solid $line; border-radius: §10; }
 QWidget[kind="chat"] { background: $background; }
@@ -103,6 +103,9 @@ QPushButton[kind="starter"]:hover { background: $raised; }
 QPushButton[kind="starter"]:focus { border-color: $accent; }
 QTextEdit[kind="reading"] {
   background: transparent; border: none; border-radius: 0; padding: 0; }
+QPushButton[kind="action"] {
+  background: transparent; border: none; padding: 0; min-height: 0; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QPushButton[kind="codeCopy"] {
   background: transparent; border: 1px solid transparent; border-radius: §5; color: $muted;
   padding: 0 §8; min-height: 0; }
