@@ -38,6 +38,7 @@ h1 { font-size: 22px; line-height: 1.3; overflow-wrap: anywhere; }
 .turn.user { border-left: 3px solid var(--muted); }
 .turn.system { border-style: dashed; }
 .who { font-size: 13px; font-weight: 600; color: var(--muted); margin-bottom: 6px; }
+.text, .code { font-variant-ligatures: none; font-feature-settings: "calt" 0; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4; }
 .code { white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4; margin: 8px 0;
   padding: 10px 12px; background: var(--bg); border: 1px solid var(--line); border-radius: 7px;

@@ -27,7 +27,8 @@ class PageWriter {
     m_text.setFontPointSize(10.5);
     m_text.setForeground(kText);
     m_code = m_text;
-    m_code.setFontFamilies({QStringLiteral("JetBrains Mono"), QStringLiteral("DejaVu Sans Mono"),
+    // No font that draws "->" or "!=" as one sign: what is printed is what was written.
+    m_code.setFontFamilies({QStringLiteral("DejaVu Sans Mono"), QStringLiteral("Noto Sans Mono"),
                             QFontDatabase::systemFont(QFontDatabase::FixedFont).family()});
     m_code.setFontFixedPitch(true);
     m_code.setFontPointSize(9);
@@ -127,8 +128,8 @@ engine::Result<QByteArray> toPdf(const ExportDocument& document) {
   option.setTabStopDistance(28);
   text.setDefaultTextOption(option);
   QFont font;
-  font.setFamilies({QStringLiteral("Inter"), QStringLiteral("Noto Sans"),
-                    QStringLiteral("DejaVu Sans"), QStringLiteral("Noto Sans CJK SC")});
+  font.setFamilies({QStringLiteral("Noto Sans"), QStringLiteral("DejaVu Sans"),
+                    QStringLiteral("Noto Sans CJK SC")});
   font.setPointSizeF(10.5);
   text.setDefaultFont(font);
 
@@ -152,7 +153,7 @@ engine::Result<QByteArray> toPdf(const ExportDocument& document) {
     writer.setCreator(QStringLiteral("Vitrine " VITRINE_VERSION));
     writer.setTitle(titleOf(document));
     writer.setPageSize(QPageSize(QPageSize::A4));
-    writer.setPageMargins(QMarginsF(16, 16, 16, 16), QPageLayout::Millimeter);
+    writer.setPageMargins(QMarginsF());  // print() leaves two centimetres of its own
     text.print(&writer);
   }
   if (bytes.isEmpty()) {
