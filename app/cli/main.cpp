@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <QGuiApplication>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -48,6 +49,11 @@ int main(int argc, char** argv) {
       addTemplate(program),   addInspect(program),  addConversations(program),
       addExport(program),     addImport(program),
   };
+  const auto isNamed = [&](const Command& command) { return command.app->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), isNamed)) {
+    std::fprintf(stderr, "vitrine-cli: there is no subcommand %s; --help lists them\n", argv[1]);
+    return kExitUsage;
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
