@@ -66,4 +66,7 @@ fetch_model() {
     rm -rf "$work"
 }
 
+# Compilations are shared between folders, so that a second checkout builds quickly.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
+
 jobs() { nproc; }
