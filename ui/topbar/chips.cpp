@@ -60,12 +60,19 @@ void ModelButton::setMostWidth(int pixels) {
   update();
 }
 
+// The name goes before its details, which the tooltip and the switches tell as well.
+bool ModelButton::hasRoomForDetails() const {
+  return !m_details.isEmpty() && wantedWidth(true) <= px(m_mostWidth);
+}
+
+int ModelButton::wantedWidth(bool withDetails) const {
+  const int name = QFontMetrics(look().textFont(13, QFont::DemiBold)).horizontalAdvance(m_name);
+  const int details = QFontMetrics(look().textFont(12.5)).horizontalAdvance(m_details);
+  return px(12) + name + (withDetails ? px(8) + details : 0) + px(26);
+}
+
 QSize ModelButton::sizeHint() const {
-  const QFontMetrics bold(look().textFont(13, QFont::DemiBold));
-  const QFontMetrics plain(look().textFont(12.5));
-  int width = px(12) + bold.horizontalAdvance(m_name) + px(26);
-  if (!m_details.isEmpty()) width += px(8) + plain.horizontalAdvance(m_details);
-  return {std::min(width, px(m_mostWidth)), px(30)};
+  return {std::min(wantedWidth(hasRoomForDetails()), px(m_mostWidth)), px(30)};
 }
 
 void ModelButton::paintEvent(QPaintEvent*) {
@@ -76,14 +83,10 @@ void ModelButton::paintEvent(QPaintEvent*) {
   const QFont plain = look().textFont(12.5);
   const int left = px(12);
   const int right = width() - px(24);
-  int detailsWidth = m_details.isEmpty() ? 0 : QFontMetrics(plain).horizontalAdvance(m_details);
-  const int nameWanted = QFontMetrics(bold).horizontalAdvance(m_name);
-  int nameWidth = right - left - (detailsWidth > 0 ? detailsWidth + px(8) : 0);
-  if (nameWidth < std::min(nameWanted, px(90))) {  // the name before its details
-    nameWidth = right - left;
-    detailsWidth = 0;
-  }
-  nameWidth = std::min(nameWidth, nameWanted + 1);
+  const int detailsWidth =
+      hasRoomForDetails() ? QFontMetrics(plain).horizontalAdvance(m_details) : 0;
+  const int room = right - left - (detailsWidth > 0 ? detailsWidth + px(8) : 0);
+  const int nameWidth = std::min(room, QFontMetrics(bold).horizontalAdvance(m_name) + 1);
   painter.setFont(bold);
   painter.setPen(tokens.text);
   painter.drawText(QRect(left, 0, nameWidth, height()), Qt::AlignVCenter | Qt::TextSingleLine,

@@ -21,6 +21,9 @@ class ModelButton final : public QAbstractButton {
   void paintEvent(QPaintEvent* event) override;
 
  private:
+  bool hasRoomForDetails() const;
+  int wantedWidth(bool withDetails) const;
+
   QString m_name, m_details;
   int m_mostWidth = 260;
 };

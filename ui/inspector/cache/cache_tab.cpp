@@ -176,6 +176,9 @@ void CacheTab::showFormula(const InspectorState& state, int tokenCount) {
 
 void CacheTab::showTurns(const InspectorState& state, std::uint64_t bytesNow) {
   QVector<TurnChart::Point> points;
+  if (!state.turns.empty() || state.live.running) {
+    points.append({0, 0, tr("Before the first turn: nothing")});
+  }
   int number = 0;
   for (const app::TurnMetrics& turn : state.turns) {
     ++number;

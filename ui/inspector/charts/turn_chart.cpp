@@ -187,7 +187,7 @@ void TurnChart::paintEvent(QPaintEvent*) {
     if (label.right() > width()) label.moveRight(width());
     const bool first = m_kind == Kind::kLine && i == 0;
     painter.drawText(label, (first ? Qt::AlignLeft : Qt::AlignHCenter) | Qt::AlignVCenter,
-                     tr("turn %1").arg(m_points[i].turn));
+                     m_points[i].turn == 0 ? tr("start") : tr("turn %1").arg(m_points[i].turn));
   }
   if (hasFocus()) {
     painter.setBrush(Qt::NoBrush);

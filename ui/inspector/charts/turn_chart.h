@@ -14,7 +14,7 @@ class TurnChart final : public QWidget {
  public:
   enum class Kind { kLine, kBars };
   struct Point {
-    int turn = 0;  ///< from 1
+    int turn = 0;  ///< from 1; 0: before the first
     double value = 0;
     QString toolTip;    ///< plain text
     bool live = false;  ///< still growing: drawn hollow
