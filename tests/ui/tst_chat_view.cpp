@@ -56,6 +56,7 @@ class TestChatView final : public QObject {
  private slots:
   void emptyStart();
   void showsMarkdownChat();
+  void heightsFollowTheWidth();
   void longChatKeepsFewWidgets();
   void placeIsKeptWhileHeightsAreLearned();
   void typingInALongChatIsFast();
@@ -112,6 +113,49 @@ void TestChatView::showsMarkdownChat() {
     WindowFixture::grab(f.window.get(), name + "-760");
     f.window->resize(1440, 900);
   }
+}
+
+void TestChatView::heightsFollowTheWidth() {
+  WindowFixture f;
+  const app::ConversationId id = f.import(longChat(3));
+  f.window->openConversation(id);  // before it is on screen, as when the program starts
+  f.settings.setTheme(app::Theme::kLight);
+  f.settings.setTheme(app::Theme::kDark);
+  f.show();
+  Transcript* transcript = f.window->chat()->transcript();
+  const auto check = [&] {
+    QTest::qWait(50);
+    for (int row = 0; row < 6; ++row) {
+      MessageItem* item = transcript->itemOf(row);
+      if (!item->isVisible()) continue;
+      TextView* text = item->textView();
+      // The text's own layout, made afresh at the width that it has.
+      std::unique_ptr<QTextDocument> copy(text->document()->clone());
+      copy->setTextWidth(text->width());
+      QVERIFY2(std::abs(text->height() - text->heightAt(text->width())) <= 1,
+               qPrintable(QString("row %1").arg(row)));
+      QVERIFY2(text->height() <= copy->size().height() + 25,
+               qPrintable(QString("row %1: %2 for %3")
+                              .arg(row)
+                              .arg(text->height())
+                              .arg(copy->size().height())));
+      QVERIFY(text->height() + 1 >= copy->size().height());
+    }
+  };
+  check();
+  // The first chat of a window that is on screen: its page comes into being only now.
+  WindowFixture g;
+  const app::ConversationId other = g.import(longChat(3));
+  g.show();
+  QTest::qWait(100);
+  g.window->openConversation(other);
+  transcript = g.window->chat()->transcript();
+  check();
+  transcript = f.window->chat()->transcript();
+  f.window->resize(700, 800);
+  check();
+  f.window->resize(1440, 900);
+  check();
 }
 
 void TestChatView::longChatKeepsFewWidgets() {

@@ -1,8 +1,10 @@
 #include <QApplication>
 #include <QClipboard>
+#include <QGlyphRun>
 #include <QPushButton>
 #include <QTest>
 #include <QTextBlock>
+#include <QTextLayout>
 
 #include "ui/markdown/block_parser.h"
 #include "ui/markdown/inline_parser.h"
@@ -75,6 +77,7 @@ class TestMarkdown final : public QObject {
   void copyingEverythingGivesTheSource();
   void copyButtonGivesTheCode();
   void framesOfCodeAreWhole();
+  void fontsJoinNoCharacters();
   void tablesShowEveryCell();
   void themeSwitchKeepsTheText();
   void syntaxColoursAreReadable();
@@ -383,6 +386,26 @@ void TestMarkdown::framesOfCodeAreWhole() {
     // And the frame's foot is within the view's height.
     QVERIFY(view.cursorRect(at).bottom() + 12 < view.heightAt(600));
   }
+}
+
+void TestMarkdown::fontsJoinNoCharacters() {
+  // As wide as its characters are one by one: nothing was drawn as one sign.
+  const QString text = "a --> b != c <= d => e :: f 10x20 <!-- -->";
+  TextView view;
+  view.setLiteralText(text);
+  view.heightAt(2000);
+  const QTextLine line = view.document()->firstBlock().layout()->lineAt(0);
+  QCOMPARE(line.textLength(), int(text.size()));
+  int glyphs = 0;
+  for (const QGlyphRun& run : line.glyphRuns()) glyphs += int(run.glyphIndexes().size());
+  QCOMPARE(glyphs, int(text.size()));
+  const QFontMetricsF metrics(Theme::instance().textFont());
+  QTextCursor at = view.document()->find("-->");
+  const double left = line.cursorToX(at.selectionStart());
+  const double right = line.cursorToX(at.selectionEnd());
+  const double apart = 2 * metrics.horizontalAdvance('-') + metrics.horizontalAdvance('>');
+  QVERIFY2(std::abs(right - left - apart) < 1.5,
+           qPrintable(QString("%1 against %2").arg(right - left).arg(apart)));
 }
 
 void TestMarkdown::tablesShowEveryCell() {

@@ -5,6 +5,7 @@
 
 #include "ui/markdown/inline_parser.h"
 #include "ui/markdown/markdown_metrics.h"
+#include "ui/markdown/text_view.h"
 #include "ui/theme/theme.h"
 
 namespace vitrine::ui {
@@ -209,7 +210,7 @@ void DocumentWriter::writeInline(const QString& text, const QTextCharFormat& bas
     // A line end within a paragraph is one on screen too.
     QString shown = span.text;
     shown.replace('\n', QChar::LineSeparator);
-    m_cursor.insertText(shown, format);
+    insertLiterally(m_cursor, shown, format);
   }
 }
 
@@ -252,13 +253,13 @@ void DocumentWriter::writeCodeLines(Written* written, const MarkdownBlock& block
     const QString line = block.text.mid(from, end - from);
     int done = 0;
     for (const SyntaxSpan& span : highlighter.line(line, &state)) {
-      m_cursor.insertText(line.mid(done, span.start - done), plain);
+      insertLiterally(m_cursor, line.mid(done, span.start - done), plain);
       QTextCharFormat format = plain;
       format.setForeground(syntaxColour(span.kind));
-      m_cursor.insertText(line.mid(span.start, span.length), format);
+      insertLiterally(m_cursor, line.mid(span.start, span.length), format);
       done = span.start + span.length;
     }
-    m_cursor.insertText(line.mid(done), plain);
+    insertLiterally(m_cursor, line.mid(done), plain);
     if (lastLine) return;
     from = end + 1;
   }

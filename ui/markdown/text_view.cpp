@@ -24,6 +24,7 @@ TextView::TextView(QWidget* parent) : QTextEdit(parent) {
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   setWordWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
+  setLineWrapMode(QTextEdit::FixedPixelWidth);
   setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   setTabChangesFocus(true);
   setUndoRedoEnabled(false);
@@ -50,11 +51,13 @@ void TextView::applyTheme() {
   QTextBlockFormat block;
   block.setLineHeight(theme.px(21), QTextBlockFormat::MinimumHeight);
   cursor.setBlockFormat(block);
-  cursor.insertText(m_literal, format);
+  insertLiterally(cursor, m_literal, format);
 }
 
 int TextView::heightAt(int width) {
-  if (document()->textWidth() != width) document()->setTextWidth(width);
+  // As a fixed width of the editor: it would set the document back to the width of its viewport,
+  // which a widget that was not shown yet does not have.
+  if (lineWrapColumnOrWidth() != width) setLineWrapColumnOrWidth(width);
   // Qt leaves out what the last text block wants below it.
   const double below = document()->lastBlock().blockFormat().bottomMargin();
   return int(std::ceil(document()->size().height() + below));
@@ -156,6 +159,35 @@ void TextView::keyPressEvent(QKeyEvent* event) {
 
 void TextView::contextMenuEvent(QContextMenuEvent* event) {
   emit menuRequested(event->globalPos(), anchorAt(event->pos()));
+}
+
+void insertLiterally(QTextCursor& cursor, const QString& text, const QTextCharFormat& format) {
+  // Text in different formats is shaped apart, so a property that means nothing keeps two
+  // characters from being joined. (Qt can switch features of a font off only from 6.7 on.)
+  constexpr int kApart = QTextFormat::UserProperty + 100;
+  const auto isSign = [](QChar c) { return c.unicode() < 128 && (c.isPunct() || c.isSymbol()); };
+  const auto joins = [&](qsizetype i) {  // text[i - 1] and text[i]
+    if (isSign(text[i - 1]) && isSign(text[i])) return true;
+    return text[i] == 'x' && text[i - 1].isDigit() && i + 1 < text.size() && text[i + 1].isDigit();
+  };
+  QTextCharFormat other = format;
+  other.setProperty(kApart, true);
+  bool isOther = false;
+  qsizetype from = 0;
+  // Rulers of many equal signs, and texts of nothing but signs, need no care and would cost much.
+  constexpr int kLongestRun = 4;
+  constexpr int kMostPieces = 1000;
+  int run = 1;
+  int pieces = 0;
+  for (qsizetype i = 1; i < text.size() && pieces < kMostPieces; ++i) {
+    run = text[i] == text[i - 1] ? run + 1 : 1;
+    if (run > kLongestRun || !joins(i)) continue;
+    ++pieces;
+    cursor.insertText(text.mid(from, i - from), isOther ? other : format);
+    isOther = !isOther;
+    from = i;
+  }
+  cursor.insertText(text.mid(from), isOther ? other : format);
 }
 
 void askAndOpenLink(QWidget* parent, const QString& target) {

@@ -46,6 +46,10 @@ class TextView : public QTextEdit {
   QRect m_currentHighlight;
 };
 
+/// Inserts these characters so that each shows as itself: fonts join some ("->" to an arrow, "!="
+/// to one sign, "2x3" to a product), which a reader of code or of exact text cannot tell apart.
+void insertLiterally(QTextCursor& cursor, const QString& text, const QTextCharFormat& format);
+
 /// Asks before a link is opened, with the whole target shown; opens it on yes. Targets that are
 /// not http, https or mailto are never opened.
 void askAndOpenLink(QWidget* parent, const QString& target);
