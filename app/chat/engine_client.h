@@ -72,7 +72,7 @@ class EngineClient final : public QObject {
 
  private:
   void receive(const engine::Event& event);  // engine's thread
-  void scheduleDelivery();
+  Q_INVOKABLE void scheduleDelivery();
   void deliver();
   void dispatch(const engine::Event& event);
   void setLoading(engine::RequestId id);
