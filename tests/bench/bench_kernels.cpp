@@ -1,16 +1,19 @@
 // One row an operation of the cpu kernels: what it computes or moves in a second of processor time
 // of one thread. Processor time, so that a busy machine disturbs less; memory is shared all the
 // same. Run without arguments for all rows, or with words that a row's name must contain.
+// --probes N prints what N threads can do at most, as JSON.
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "engine/measure/machine.h"
+#include "engine/measure/probes.h"
 #include "kernels/cpu/peak_loops.h"
 #include "tests/kernels/cpu_ops.h"
 #include "tests/kernels/random_data.h"
@@ -174,9 +177,23 @@ void rows(const cpu::CpuKernels& k) {
   }
 }
 
+/// What compare.py prints beside its ratios, as JSON.
+int probes(int threads) {
+  const engine::PeakRate int8 = engine::probeInt8Peak(threads);
+  const engine::PeakRate bf16 = engine::probeBf16Peak(threads);
+  std::printf(
+      "{\"isa\": \"%s\", \"read_gbps\": %.2f, \"int8_gops\": %.1f, \"int8_instruction\": \"%s\", "
+      "\"bf16_gflops\": %.1f, \"bf16_instruction\": \"%s\"}\n",
+      cpu::toString(cpu::bestIsa()), engine::probeReadBandwidth(threads) * 1e-9,
+      int8.operationsPerSecond * 1e-9, int8.instruction.c_str(), bf16.operationsPerSecond * 1e-9,
+      bf16.instruction.c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--probes") == 0) return probes(std::atoi(argv[2]));
   for (int i = 1; i < argc; ++i) g_words.emplace_back(argv[i]);
   std::printf("%s, one thread\n", engine::processorName().c_str());
   peaks();
