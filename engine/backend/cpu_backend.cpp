@@ -179,7 +179,8 @@ Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
         const int count = std::min(room, total - first);
         const int end = first + count;
         CpuPass::Slice slice;
-        slice.tokens = s.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+        slice.tokens =
+            s.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
         slice.firstPosition = s.firstPosition + first;
         slice.blockTable = s.blockTable;
         slice.logitRows = std::clamp(end - (total - s.logitRows), 0, count);
@@ -261,10 +262,10 @@ Result<std::unique_ptr<Backend>> makeCpuBackend(std::shared_ptr<const Model> mod
   try {
     auto pool = std::make_unique<cpu::ThreadPool>(options.threads > 0 ? options.threads
                                                                       : cpu::usableCores());
-    VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, options.precision, *pool, progress,
-                                                  std::move(stop)));
-    return std::make_unique<CpuBackend>(std::move(model), options.precision,
-                                        cpu::kernelsFor(isa), std::move(pool), std::move(weights));
+    VITRINE_ASSIGN(auto weights,
+                   CpuWeights::make(*model, options.precision, *pool, progress, std::move(stop)));
+    return std::make_unique<CpuBackend>(std::move(model), options.precision, cpu::kernelsFor(isa),
+                                        std::move(pool), std::move(weights));
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kOutOfMemory, "no memory for the tables of the packed weights");
   }

@@ -51,13 +51,13 @@ class CpuBackend final : public Backend {
   const kernels::cpu::CpuKernels& m_kernels;
   std::unique_ptr<kernels::cpu::ThreadPool> m_pool;
   std::unique_ptr<const CpuWeights> m_weights;
-  unsigned m_activationFormats = 0;      // bit f: ActivationFormat f is used
+  unsigned m_activationFormats = 0;       // bit f: ActivationFormat f is used
   std::vector<double> m_ropeFrequencies;  // [rope.dims / 2] radians a position
 
   KvShape m_shape;
   std::size_t m_blockBytes = 0;
-  HostMemory m_kv;                        // [nBlocks, m_blockBytes]
-  std::vector<std::uint8_t> m_touched;    // pieces of the pool that were written, kTouchBytes each
+  HostMemory m_kv;                      // [nBlocks, m_blockBytes]
+  std::vector<std::uint8_t> m_touched;  // pieces of the pool that were written, kTouchBytes each
 
   CpuWorkspace m_workspace;
   std::vector<float> m_logits;

@@ -87,7 +87,8 @@ void CpuPass::embed() {
   const int rows = static_cast<int>(m_rows.size());
   for (std::int64_t r; (r = m_pool.claim(1)) < rows;) {
     const Row& row = m_rows[static_cast<std::size_t>(r)];
-    const TokenId token = row.slice->tokens[static_cast<std::size_t>(row.position - row.slice->firstPosition)];
+    const TokenId token =
+        row.slice->tokens[static_cast<std::size_t>(row.position - row.slice->firstPosition)];
     kernels::reference::embedding(table.type, table.data, table.rowBytes(), &token, 1,
                                   m_config.dModel, m_config.embeddingScale,
                                   m_work.x.data() + r * m_config.dModel);
@@ -155,9 +156,10 @@ void CpuPass::multiply(std::span<const Product> products, int rows, int width, R
         continue;
       }
       const int end = std::min(begin + left, p.weights->tiles);
-      const Activations x = set.view(cpu::activationFormat(m_kernels, p.weights->format, int8), groups);
-      m_kernels.matmul({p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate,
-                        mine.panel.data()});
+      const Activations x =
+          set.view(cpu::activationFormat(m_kernels, p.weights->format, int8), groups);
+      m_kernels.matmul(
+          {p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate, mine.panel.data()});
       left -= end - begin;
       begin = 0;
     }
@@ -186,7 +188,8 @@ void CpuPass::layer(int index) {
   if (index + 1 == c.nLayers && m_wanted.empty()) return;
   attend(index);
   const Product out[] = {{&w.wo, m_work.x.data(), c.dModel, true}};
-  multiply(out, rows, c.qDim(), [this](int row, float* scratch) { return mergedRow(row, scratch); });
+  multiply(out, rows, c.qDim(),
+           [this](int row, float* scratch) { return mergedRow(row, scratch); });
 
   const Product gateUp[] = {{&w.wGate, m_work.gate.data(), c.dFfn},
                             {&w.wUp, m_work.up.data(), c.dFfn}};
@@ -228,8 +231,8 @@ void CpuPass::rotateAndStore(int layerIndex) {
       float* head = heads + static_cast<std::ptrdiff_t>(h) * c.headDim;
       if (!norm.empty()) m_kernels.rmsNorm(head, norm.data(), head, c.headDim, c.normEps);
       m_kernels.rope(head, m_work.cosines.data() + static_cast<std::ptrdiff_t>(row) * c.rope.dims,
-                     m_work.sines.data() + static_cast<std::ptrdiff_t>(row) * c.rope.dims, c.rope.dims,
-                     halves);
+                     m_work.sines.data() + static_cast<std::ptrdiff_t>(row) * c.rope.dims,
+                     c.rope.dims, halves);
     }
   };
 
@@ -251,7 +254,8 @@ void CpuPass::rotateAndStore(int layerIndex) {
     for (int h = 0; h < kvHeads; ++h) {
       const cpu::KvHead to = kvHead(layerIndex, h, *r.slice);
       if (kvHeads >= c.nKvHeads) {  // the model's heads, each as often as asked for
-        const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(h / (kvHeads / c.nKvHeads)) * c.headDim;
+        const std::ptrdiff_t first =
+            static_cast<std::ptrdiff_t>(h / (kvHeads / c.nKvHeads)) * c.headDim;
         m_kernels.kvStore(to, r.position, k + first, v + first);
         continue;
       }
@@ -281,7 +285,8 @@ void CpuPass::attend(int layerIndex) {
   for (std::int64_t i; (i = m_pool.claim(1)) < count;) {
     const AttentionItem& item = m_items[static_cast<std::size_t>(i)];
     const std::ptrdiff_t row = item.slice->firstRow + item.firstRow;
-    const std::ptrdiff_t first = row * c.qDim() + static_cast<std::ptrdiff_t>(item.kvHead) * group * c.headDim;
+    const std::ptrdiff_t first =
+        row * c.qDim() + static_cast<std::ptrdiff_t>(item.kvHead) * group * c.headDim;
     cpu::AttentionTask task;
     task.kv = kvHead(layerIndex, item.kvHead, *item.slice);
     task.q = m_work.q.data() + first;
@@ -313,8 +318,8 @@ const float* CpuPass::mergedRow(int row, float* scratch) const {
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(slice.tokens.size()) * group * partial;
   for (int h = 0; h < c.nHeads; ++h) {
     const std::ptrdiff_t at = (row - slice.firstRow) * group + h % group;
-    const float* partials = m_work.partials.data() + p.offset +
-                            stride * p.ranges * (h / group) + at * partial;
+    const float* partials =
+        m_work.partials.data() + p.offset + stride * p.ranges * (h / group) + at * partial;
     m_kernels.mergeRanges(partials, stride, p.ranges, c.headDim,
                           scratch + static_cast<std::ptrdiff_t>(h) * c.headDim);
   }

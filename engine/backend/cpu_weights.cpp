@@ -33,10 +33,14 @@ cpu::FileMatrix fileMatrix(const TensorView& view) {
 
 cpu::WeightFormat formatFor(const TensorView& view, WeightMode mode) {
   switch (mode) {
-    case WeightMode::kNative: return cpu::nativeFormat(view.type);
-    case WeightMode::kFp16: return cpu::WeightFormat::kF16;
-    case WeightMode::kBf16: return cpu::WeightFormat::kBf16;
-    case WeightMode::kInt8: return cpu::WeightFormat::kInt8;
+    case WeightMode::kNative:
+      return cpu::nativeFormat(view.type);
+    case WeightMode::kFp16:
+      return cpu::WeightFormat::kF16;
+    case WeightMode::kBf16:
+      return cpu::WeightFormat::kBf16;
+    case WeightMode::kInt8:
+      return cpu::WeightFormat::kInt8;
   }
   return cpu::nativeFormat(view.type);
 }
@@ -69,9 +73,8 @@ cpu::PackReport pack(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, s
     std::vector<float> row(static_cast<std::size_t>(to.groups) * cpu::kGroup);
     for (std::int64_t t; (t = pool.claim(1)) < to.tiles && !stop.stop_requested();) {
       const int tile = static_cast<int>(t);
-      const cpu::PackReport r =
-          cpu::packTile(from, to, tile, out + to.tileBytes * static_cast<std::size_t>(tile),
-                        row.data());
+      const cpu::PackReport r = cpu::packTile(
+          from, to, tile, out + to.tileBytes * static_cast<std::size_t>(tile), row.data());
       mine.overflowsFp16 |= r.overflowsFp16;
       mine.largestScale = std::max(mine.largestScale, r.largestScale);
     }
@@ -149,8 +152,8 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
 std::uint64_t CpuWeights::vectorBytes() const {
   std::size_t values = outputNorm.size();
   for (const CpuLayer& l : layers) {
-    values += l.attentionNorm.size() + l.ffnNorm.size() + l.bq.size() + l.bk.size() +
-              l.bv.size() + l.qNorm.size() + l.kNorm.size();
+    values += l.attentionNorm.size() + l.ffnNorm.size() + l.bq.size() + l.bk.size() + l.bv.size() +
+              l.qNorm.size() + l.kNorm.size();
   }
   return values * sizeof(float);
 }

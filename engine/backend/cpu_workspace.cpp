@@ -23,8 +23,9 @@ void ActivationSet::resize(unsigned formats, int rows, int groups) {
 
 cpu::Activations ActivationSet::view(cpu::ActivationFormat format, int groups) const {
   Buffer& b = m_buffers[static_cast<std::size_t>(format)];
-  return {format,          groups,          cpu::activationRowBytes(format, groups), b.aligned,
-          b.scales.data(), b.offsets.data(), b.sums.data()};
+  return {format,       groups,          cpu::activationRowBytes(format, groups),
+          b.aligned,    b.scales.data(), b.offsets.data(),
+          b.sums.data()};
 }
 
 std::size_t ActivationSet::bytes() const {
@@ -71,7 +72,8 @@ std::size_t CpuWorkspace::bytes() const {
   }
   for (const ThreadWorkspace& t : threads) {
     total += t.activations.bytes() +
-             (t.row.capacity() + t.head.capacity() + t.panel.capacity() + t.attention.capacity()) * sizeof(float);
+             (t.row.capacity() + t.head.capacity() + t.panel.capacity() + t.attention.capacity()) *
+                 sizeof(float);
   }
   return total;
 }

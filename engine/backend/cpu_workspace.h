@@ -30,11 +30,11 @@ class ActivationSet final {
 
 /// What one thread needs for itself.
 struct ThreadWorkspace {
-  ActivationSet activations;          // of the few rows that every thread prepares for itself
-  std::vector<float> row;             // one row, the widest
-  std::vector<float> head;            // [2, headDim] of a regrouped KV head
-  std::vector<float> panel;           // two tiles of weights widened to FP32
-  std::vector<float> attention;       // scratch of the attention kernel
+  ActivationSet activations;     // of the few rows that every thread prepares for itself
+  std::vector<float> row;        // one row, the widest
+  std::vector<float> head;       // [2, headDim] of a regrouped KV head
+  std::vector<float> panel;      // two tiles of weights widened to FP32
+  std::vector<float> attention;  // scratch of the attention kernel
 };
 
 /// Buffers of one pass through the layers, for up to `rows` rows. [rows, …], FP32.
@@ -43,13 +43,13 @@ struct CpuWorkspace {
   std::size_t bytes() const;
 
   int rows = 0;
-  std::vector<float> x;                // residual stream [rows, dModel]
-  std::vector<float> q, k, v;          // [rows, nHeads or nKvHeads, headDim]
-  std::vector<float> attention;        // [rows, nHeads, headDim]
-  std::vector<float> gate, up;         // [rows, dFfn]
-  std::vector<float> cosines, sines;   // [rows, rope.dims]
-  std::vector<float> partials;         // of attention over ranges of positions
-  ActivationSet activations;           // rows that all threads share
+  std::vector<float> x;               // residual stream [rows, dModel]
+  std::vector<float> q, k, v;         // [rows, nHeads or nKvHeads, headDim]
+  std::vector<float> attention;       // [rows, nHeads, headDim]
+  std::vector<float> gate, up;        // [rows, dFfn]
+  std::vector<float> cosines, sines;  // [rows, rope.dims]
+  std::vector<float> partials;        // of attention over ranges of positions
+  ActivationSet activations;          // rows that all threads share
   std::vector<ThreadWorkspace> threads;
 };
 

@@ -12,7 +12,10 @@ class Bench {
  public:
   Bench(Backend& backend, const ModelConfig& config, const BenchCase& what,
         const BenchOptions& options, std::stop_token stop)
-      : m_backend(backend), m_config(config), m_what(what), m_options(options),
+      : m_backend(backend),
+        m_config(config),
+        m_what(what),
+        m_options(options),
         m_stop(std::move(stop)) {}
 
   Result<void> prepare() {
@@ -52,9 +55,11 @@ class Bench {
       const int n = std::min(step, count - done);
       std::vector<BatchSequence> batch;
       for (std::size_t s = 0; s < m_tokens.size(); ++s) {
-        const auto tokens = std::span(m_tokens[s]).subspan(static_cast<std::size_t>(first + done),
-                                                           static_cast<std::size_t>(n));
-        batch.push_back({tokens, first + done, m_tables[s], done + n == count || step == 1 ? 1 : 0});
+        const auto tokens =
+            std::span(m_tokens[s])
+                .subspan(static_cast<std::size_t>(first + done), static_cast<std::size_t>(n));
+        batch.push_back(
+            {tokens, first + done, m_tables[s], done + n == count || step == 1 ? 1 : 0});
       }
       if (auto logits = m_backend.forward(batch); !logits) {
         return tl::unexpected(std::move(logits).error());

@@ -8,7 +8,8 @@
 namespace vitrine::engine {
 
 /// One measurement: a prompt of `nPrompt` tokens, or `nGen` tokens generated one after the other
-/// (the other is 0), with `depth` tokens in the cache beforehand, for `sequences` sequences at once.
+/// (the other is 0), with `depth` tokens in the cache beforehand, for `sequences` sequences at
+/// once.
 struct BenchCase {
   int nPrompt = 0;
   int nGen = 0;

@@ -1,4 +1,6 @@
+// KV store and attention: AVX2.
 #define VITRINE_CPU_NAMESPACE avx2
+
 #include "kernels/cpu/simd_avx2.h"
-//
-#include "kernels/cpu/attention_kernels.h"
+
+#include "kernels/cpu/attention_kernels.h"  // after the vectors

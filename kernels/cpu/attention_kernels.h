@@ -22,22 +22,34 @@ using Int8 = std::int8_t;
 constexpr int kBlocks = kAttentionRange / 16;  // of 16 positions in a range
 constexpr float kNothing = -__builtin_inff();
 
-inline F load16(const Half* p) { return Simd::loadHalf(p); }
-inline F load16(const Int8* p) { return Simd::loadInt8(p); }
-inline F load16(const float* p) { return Simd::load(p); }
-inline F loadSome(const float* p, int n) { return n >= 16 ? Simd::load(p) : Simd::loadFirst(p, n); }
+inline F load16(const Half* p) {
+  return Simd::loadHalf(p);
+}
+inline F load16(const Int8* p) {
+  return Simd::loadInt8(p);
+}
+inline F load16(const float* p) {
+  return Simd::load(p);
+}
+inline F loadSome(const float* p, int n) {
+  return n >= 16 ? Simd::load(p) : Simd::loadFirst(p, n);
+}
 inline void storeSome(float* p, F v, int n) {
   n >= 16 ? Simd::store(p, v) : Simd::storeFirst(p, v, n);
 }
-inline int clampTo(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
-inline int smaller(int a, int b) { return a < b ? a : b; }
+inline int clampTo(int v, int low, int high) {
+  return v < low ? low : v > high ? high : v;
+}
+inline int smaller(int a, int b) {
+  return a < b ? a : b;
+}
 
 /// K and V of a range, 16 positions at a time.
 template <typename E>
 struct Source {
-  const E* k[kBlocks];           // [headDim], kStride elements apart, 16 positions each
-  const E* v[kBlocks];           // [16 positions], vStride elements apart
-  const float* kScales[kBlocks]; // [16] or null
+  const E* k[kBlocks];            // [headDim], kStride elements apart, 16 positions each
+  const E* v[kBlocks];            // [16 positions], vStride elements apart
+  const float* kScales[kBlocks];  // [16] or null
   const float* vScales[kBlocks];
   std::ptrdiff_t kStride = 0;
   std::ptrdiff_t vStride = 0;

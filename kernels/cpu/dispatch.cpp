@@ -8,13 +8,22 @@ constexpr bool isFloat(WeightFormat format) {
          format == WeightFormat::kBf16;
 }
 
-#define VITRINE_CPU_TABLE(name, isa, dots, ns)                                         \
-  constexpr CpuKernels name = {                                                        \
-      isa, dots, ns::rmsNorm, ns::swiglu, ns::geglu, ns::rope, ns::prepare,                  \
-      [](const MatmulParams& p) {                                                      \
-        isFloat(p.weights->format) ? ns::matmulFloat(p) : ns::matmulInteger(p);        \
-      },                                                                               \
-      ns::kvStore, ns::attendRange, ns::mergeRanges, ns::attend}
+#define VITRINE_CPU_TABLE(name, isa, dots, ns)                                      \
+  constexpr CpuKernels name = {isa,                                                 \
+                               dots,                                                \
+                               ns::rmsNorm,                                         \
+                               ns::swiglu,                                          \
+                               ns::geglu,                                           \
+                               ns::rope,                                            \
+                               ns::prepare,                                         \
+                               [](const MatmulParams& p) {                          \
+                                 isFloat(p.weights->format) ? ns::matmulFloat(p)    \
+                                                            : ns::matmulInteger(p); \
+                               },                                                   \
+                               ns::kvStore,                                         \
+                               ns::attendRange,                                     \
+                               ns::mergeRanges,                                     \
+                               ns::attend}
 
 VITRINE_CPU_TABLE(kPortableKernels, Isa::kPortable, false, portable);
 #ifdef VITRINE_CPU_X86
@@ -46,12 +55,14 @@ ActivationFormat activationFormat(const CpuKernels& kernels, WeightFormat weight
                                   bool int8Activations) {
   switch (weights) {
     case WeightFormat::kF32:
-    case WeightFormat::kF16: return ActivationFormat::kF32;
+    case WeightFormat::kF16:
+      return ActivationFormat::kF32;
     case WeightFormat::kBf16:
       return kernels.dotsBf16 ? ActivationFormat::kBf16 : ActivationFormat::kF32;
     case WeightFormat::kInt8:
     case WeightFormat::kQ4_0:
-    case WeightFormat::kQ4_1: break;
+    case WeightFormat::kQ4_1:
+      break;
   }
   return int8Activations ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
 }

@@ -4,18 +4,24 @@ namespace vitrine::kernels::cpu {
 
 const char* toString(Isa isa) {
   switch (isa) {
-    case Isa::kPortable: return "portable";
-    case Isa::kAvx2: return "AVX2";
-    case Isa::kAvx512: return "AVX-512 VNNI BF16";
+    case Isa::kPortable:
+      return "portable";
+    case Isa::kAvx2:
+      return "AVX2";
+    case Isa::kAvx512:
+      return "AVX-512 VNNI BF16";
   }
   return "?";
 }
 
 const char* shortName(Isa isa) {
   switch (isa) {
-    case Isa::kPortable: return "portable";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
+    case Isa::kPortable:
+      return "portable";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
   }
   return "?";
 }
@@ -25,7 +31,8 @@ bool isSupported(Isa isa) {
   // The compiler's helper also asks the system whether it saves the wide registers.
   __builtin_cpu_init();
   switch (isa) {
-    case Isa::kPortable: return true;
+    case Isa::kPortable:
+      return true;
     case Isa::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("f16c");

@@ -24,12 +24,12 @@ inline constexpr int kActivationFormats = 4;
 /// Rows ready for a matrix product. The bytes of `data` are the kernels' own matter.
 struct Activations {
   ActivationFormat format = ActivationFormat::kF32;
-  int groups = 0;           ///< of 32 columns, the last padded with zeros
+  int groups = 0;  ///< of 32 columns, the last padded with zeros
   std::size_t rowBytes = 0;
-  std::byte* data = nullptr;         // [rows, rowBytes], 64-byte aligned
-  float* scales = nullptr;           // [rows, groups], integers only
-  std::int32_t* offsets = nullptr;   // [rows, groups] −128 · sum of the group's integers
-  float* sums = nullptr;             // [rows, groups] scale · sum of the group's integers
+  std::byte* data = nullptr;        // [rows, rowBytes], 64-byte aligned
+  float* scales = nullptr;          // [rows, groups], integers only
+  std::int32_t* offsets = nullptr;  // [rows, groups] −128 · sum of the group's integers
+  float* sums = nullptr;            // [rows, groups] scale · sum of the group's integers
 };
 std::size_t activationRowBytes(ActivationFormat format, int groups);
 
@@ -80,7 +80,9 @@ struct AttentionTask {
   float* scratch = nullptr;  // attentionScratchFloats()
 };
 /// A partial is [roundUp16(headDim) + 16] floats: the weighted sum, the maximum, the sum.
-constexpr int partialFloats(int headDim) { return (headDim + 15) / 16 * 16 + 16; }
+constexpr int partialFloats(int headDim) {
+  return (headDim + 15) / 16 * 16 + 16;
+}
 /// Most rows · heads of one task.
 inline constexpr int kAttentionRows = 64;
 std::size_t attentionScratchFloats(int headDim);

@@ -189,9 +189,15 @@ void matmulFloat(const MatmulParams& p) {
     if (p.x->format == ActivationFormat::kBf16) return dotProduct(p);
   }
   switch (p.weights->format) {
-    case WeightFormat::kF32: product<WeightFormat::kF32>(p); return;
-    case WeightFormat::kF16: product<WeightFormat::kF16>(p); return;
-    default: product<WeightFormat::kBf16>(p); return;
+    case WeightFormat::kF32:
+      product<WeightFormat::kF32>(p);
+      return;
+    case WeightFormat::kF16:
+      product<WeightFormat::kF16>(p);
+      return;
+    default:
+      product<WeightFormat::kBf16>(p);
+      return;
   }
 }
 

@@ -11,7 +11,9 @@
 namespace vitrine::kernels::cpu::avx2 {
 namespace {
 
-inline __m256i widen(__m128i bytes) { return _mm256_cvtepu8_epi16(bytes); }
+inline __m256i widen(__m128i bytes) {
+  return _mm256_cvtepu8_epi16(bytes);
+}
 
 inline __m256i broadcast(const std::byte* p) {
   long long v;
@@ -30,8 +32,8 @@ inline void dotGroup(const std::byte* w, const std::byte* const (&x)[M], __m256i
           _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + quad * 64 + half * 16));
       const __m256i first = widen(kBytes ? raw : _mm_and_si128(raw, nibble));
       for (int m = 0; m < M; ++m) {
-        acc[m][half] = _mm256_add_epi32(
-            acc[m][half], _mm256_madd_epi16(first, broadcast(x[m] + quad * 8)));
+        acc[m][half] =
+            _mm256_add_epi32(acc[m][half], _mm256_madd_epi16(first, broadcast(x[m] + quad * 8)));
       }
       if constexpr (!kBytes) {
         const __m256i second = widen(_mm_and_si128(_mm_srli_epi16(raw, 4), nibble));
@@ -90,8 +92,8 @@ void block(const MatmulParams& p, int tile, int part, int row) {
     for (int m = 0; m < M; ++m) x[m] += 64;
   }
 
-  const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32(count),
-                                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  const __m256i lanes =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   for (int m = 0; m < M; ++m) {
     float* y = p.y + p.yStride * (row + m) + first;
     __m256 v = _mm256_mul_ps(sums[m], _mm256_set1_ps(w.outputScale));
@@ -116,9 +118,15 @@ inline void rowsFrom(const MatmulParams& p, int tile, int row) {
 void matmulInteger(const MatmulParams& p) {
   for (int tile = p.tileBegin; tile < p.tileEnd; ++tile) {
     switch (p.weights->format) {
-      case WeightFormat::kQ4_0: rowsFrom<WeightFormat::kQ4_0, 4>(p, tile, 0); break;
-      case WeightFormat::kQ4_1: rowsFrom<WeightFormat::kQ4_1, 4>(p, tile, 0); break;
-      default: rowsFrom<WeightFormat::kInt8, 4>(p, tile, 0); break;
+      case WeightFormat::kQ4_0:
+        rowsFrom<WeightFormat::kQ4_0, 4>(p, tile, 0);
+        break;
+      case WeightFormat::kQ4_1:
+        rowsFrom<WeightFormat::kQ4_1, 4>(p, tile, 0);
+        break;
+      default:
+        rowsFrom<WeightFormat::kInt8, 4>(p, tile, 0);
+        break;
     }
   }
 }

@@ -86,7 +86,8 @@ inline __attribute__((always_inline)) void block(const MatmulParams& p, int tile
     __m512i acc[M][T];
     if constexpr (Narrow) {
       for (int m = 0; m < M; ++m) {
-        const std::int32_t offset = in.offsets[firstGroup + static_cast<std::size_t>(m) * groups + g];
+        const std::int32_t offset =
+            in.offsets[firstGroup + static_cast<std::size_t>(m) * groups + g];
         const __m512i start = W == WeightFormat::kInt8   ? _mm512_set1_epi32(offset)
                               : W == WeightFormat::kQ4_0 ? _mm512_set1_epi32(offset / 16)
                                                          : _mm512_setzero_si512();
@@ -174,9 +175,15 @@ inline void product(const MatmulParams& p) {
 
 void matmulInteger(const MatmulParams& p) {
   switch (p.weights->format) {
-    case WeightFormat::kQ4_0: product<WeightFormat::kQ4_0>(p); return;
-    case WeightFormat::kQ4_1: product<WeightFormat::kQ4_1>(p); return;
-    default: product<WeightFormat::kInt8>(p); return;
+    case WeightFormat::kQ4_0:
+      product<WeightFormat::kQ4_0>(p);
+      return;
+    case WeightFormat::kQ4_1:
+      product<WeightFormat::kQ4_1>(p);
+      return;
+    default:
+      product<WeightFormat::kInt8>(p);
+      return;
   }
 }
 

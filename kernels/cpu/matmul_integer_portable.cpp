@@ -41,7 +41,8 @@ void tileRow(const MatmulParams& p, int tile, int row) {
   const std::byte* x = p.x->data + p.x->rowBytes * static_cast<std::size_t>(row);
   float sums[kTileRows] = {};
   for (int g = 0; g < w.groups; ++g, data += bytes ? 512 : 256, x += 64) {
-    const std::size_t group = static_cast<std::size_t>(row) * static_cast<std::size_t>(w.groups) + g;
+    const std::size_t group =
+        static_cast<std::size_t>(row) * static_cast<std::size_t>(w.groups) + g;
     std::int16_t values[kGroup];
     std::memcpy(values, x, sizeof values);
     std::int32_t acc[kTileRows] = {};

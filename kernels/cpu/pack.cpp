@@ -9,7 +9,9 @@
 namespace vitrine::kernels::cpu {
 namespace {
 
-constexpr std::size_t roundUp(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+constexpr std::size_t roundUp(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
 
 template <typename T>
 void store(std::byte* at, T value) {
@@ -78,7 +80,9 @@ void packBlocks(const std::byte* blocks, TensorType type, const PackedMatrix& to
   }
 }
 
-bool isBlockType(TensorType type) { return tensorTypeInfo(type).blockValues > 1; }
+bool isBlockType(TensorType type) {
+  return tensorTypeInfo(type).blockValues > 1;
+}
 
 /// Whether the packed form holds the file's own bits.
 bool isNativeBlocks(const FileMatrix& from, const PackedMatrix& to) {
@@ -89,24 +93,36 @@ bool isNativeBlocks(const FileMatrix& from, const PackedMatrix& to) {
 
 const char* toString(WeightFormat format) {
   switch (format) {
-    case WeightFormat::kF32: return "F32";
-    case WeightFormat::kF16: return "F16";
-    case WeightFormat::kBf16: return "BF16";
-    case WeightFormat::kInt8: return "INT8";
-    case WeightFormat::kQ4_0: return "Q4_0";
-    case WeightFormat::kQ4_1: return "Q4_1";
+    case WeightFormat::kF32:
+      return "F32";
+    case WeightFormat::kF16:
+      return "F16";
+    case WeightFormat::kBf16:
+      return "BF16";
+    case WeightFormat::kInt8:
+      return "INT8";
+    case WeightFormat::kQ4_0:
+      return "Q4_0";
+    case WeightFormat::kQ4_1:
+      return "Q4_1";
   }
   return "?";
 }
 
 WeightFormat nativeFormat(TensorType type) {
   switch (type) {
-    case TensorType::kF32: return WeightFormat::kF32;
-    case TensorType::kF16: return WeightFormat::kF16;
-    case TensorType::kBF16: return WeightFormat::kBf16;
-    case TensorType::kQ8_0: return WeightFormat::kInt8;
-    case TensorType::kQ4_0: return WeightFormat::kQ4_0;
-    case TensorType::kQ4_1: return WeightFormat::kQ4_1;
+    case TensorType::kF32:
+      return WeightFormat::kF32;
+    case TensorType::kF16:
+      return WeightFormat::kF16;
+    case TensorType::kBF16:
+      return WeightFormat::kBf16;
+    case TensorType::kQ8_0:
+      return WeightFormat::kInt8;
+    case TensorType::kQ4_0:
+      return WeightFormat::kQ4_0;
+    case TensorType::kQ4_1:
+      return WeightFormat::kQ4_1;
   }
   return WeightFormat::kF32;
 }
@@ -122,15 +138,20 @@ PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSi
   m.rows = from.rows;
   m.cols = from.cols;
   m.groups = (from.cols + kGroup - 1) / kGroup;
-  m.tiles = static_cast<int>(roundUp(static_cast<std::size_t>(from.rows), 2 * kTileRows)) / kTileRows;
+  m.tiles =
+      static_cast<int>(roundUp(static_cast<std::size_t>(from.rows), 2 * kTileRows)) / kTileRows;
   const auto groups = static_cast<std::size_t>(m.groups);
   const auto columns = groups * kGroup;
   std::size_t valueBytes = 0;
   std::size_t scaleBytes = 0;
   switch (format) {
-    case WeightFormat::kF32: valueBytes = columns * kTileRows * 4; break;
+    case WeightFormat::kF32:
+      valueBytes = columns * kTileRows * 4;
+      break;
     case WeightFormat::kF16:
-    case WeightFormat::kBf16: valueBytes = columns * kTileRows * 2; break;
+    case WeightFormat::kBf16:
+      valueBytes = columns * kTileRows * 2;
+      break;
     case WeightFormat::kInt8:
       m.groupsPerScale = groupSize / kGroup;
       if (from.type != TensorType::kQ8_0 || m.groupsPerScale != 1) m.outputScale = 0x1p-12F;
@@ -185,9 +206,12 @@ PackReport packTile(const FileMatrix& from, const PackedMatrix& to, int tile, st
           store(out + at * 2, floatToBfloat16(row[c]));
         }
         break;
-      case WeightFormat::kInt8: packInt8Row(row, to, lane, out, report.largestScale); break;
+      case WeightFormat::kInt8:
+        packInt8Row(row, to, lane, out, report.largestScale);
+        break;
       case WeightFormat::kQ4_0:
-      case WeightFormat::kQ4_1: break;  // only ever native
+      case WeightFormat::kQ4_1:
+        break;  // only ever native
     }
   }
   return report;

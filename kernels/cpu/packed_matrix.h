@@ -30,12 +30,12 @@ struct PackedMatrix {
   WeightFormat format = WeightFormat::kF32;
   int rows = 0;
   int cols = 0;
-  int groups = 0;           ///< of 32 columns, the last one padded
-  int groupsPerScale = 1;   ///< kInt8: 1 or 2 groups share a scale
-  int tiles = 0;            ///< even
-  std::size_t dataOffset = 0;  ///< values, in bytes into a tile (scales come first)
-  std::size_t tileBytes = 0;   ///< a multiple of 64
-  float outputScale = 1.0F;    ///< a power of two: what the stored scales leave out
+  int groups = 0;                   ///< of 32 columns, the last one padded
+  int groupsPerScale = 1;           ///< kInt8: 1 or 2 groups share a scale
+  int tiles = 0;                    ///< even
+  std::size_t dataOffset = 0;       ///< values, in bytes into a tile (scales come first)
+  std::size_t tileBytes = 0;        ///< a multiple of 64
+  float outputScale = 1.0F;         ///< a power of two: what the stored scales leave out
   const std::byte* data = nullptr;  // [tiles, tileBytes], 64-byte aligned
 
   std::size_t bytes() const { return tileBytes * static_cast<std::size_t>(tiles); }

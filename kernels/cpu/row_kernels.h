@@ -14,7 +14,9 @@ inline void forVectors(int n, Body body) {
   for (; i + 16 <= n; i += 16) body(i, 16);
   if (i < n) body(i, n - i);
 }
-inline F loadSome(const float* p, int n) { return n == 16 ? Simd::load(p) : Simd::loadFirst(p, n); }
+inline F loadSome(const float* p, int n) {
+  return n == 16 ? Simd::load(p) : Simd::loadFirst(p, n);
+}
 inline void storeSome(float* p, F v, int n) {
   n == 16 ? Simd::store(p, v) : Simd::storeFirst(p, v, n);
 }
@@ -121,10 +123,15 @@ void rope(float* x, const float* cosines, const float* sines, int dims, bool hal
 void prepare(const float* x, int n, const Activations& to, int row) {
   std::byte* data = to.data + to.rowBytes * static_cast<std::size_t>(row);
   switch (to.format) {
-    case ActivationFormat::kInt16: prepareIntegers<false>(x, n, to, row); return;
-    case ActivationFormat::kInt8: prepareIntegers<true>(x, n, to, row); return;
+    case ActivationFormat::kInt16:
+      prepareIntegers<false>(x, n, to, row);
+      return;
+    case ActivationFormat::kInt8:
+      prepareIntegers<true>(x, n, to, row);
+      return;
     case ActivationFormat::kF32:
-    case ActivationFormat::kBf16: break;
+    case ActivationFormat::kBf16:
+      break;
   }
   for (int i = 0; i < to.groups * kGroup; i += kGroup) {
     const int left = n - i;

@@ -67,8 +67,7 @@ struct Simd {
             _mm256_blendv_ps(other.b, x.b, _mm256_castsi256_ps(maskFirst(n - 8)))};
   }
   static __m256 maxMagnitude(__m256 x, __m256 y) {
-    return _mm256_castsi256_ps(
-        _mm256_max_epi32(_mm256_castps_si256(x), _mm256_castps_si256(y)));
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x), _mm256_castps_si256(y)));
   }
   static F maxMagnitude(F x, F y) { return {maxMagnitude(x.a, y.a), maxMagnitude(x.b, y.b)}; }
   static float largestMagnitude(F v) {
@@ -108,9 +107,7 @@ struct Simd {
   }
 
   static I toInt(F v) { return {_mm256_cvtps_epi32(v.a), _mm256_cvtps_epi32(v.b)}; }
-  static I addInt(I x, I y) {
-    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
-  }
+  static I addInt(I x, I y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
   static std::int32_t sumInt(I v) {
     const __m256i s = _mm256_add_epi32(v.a, v.b);
     __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));

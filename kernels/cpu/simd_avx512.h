@@ -18,7 +18,7 @@ struct Simd {
   // Accumulators that fit the registers: rows × tiles of a product, rows × vectors of attention.
   static constexpr int kDenseRows = 12;  // with 2 tiles
   static constexpr int kDenseTiles = 2;
-  static constexpr int kAttendRows = 6;     // with 4 vectors
+  static constexpr int kAttendRows = 6;  // with 4 vectors
   static constexpr int kAttendVectors = 4;
 
   static F zero() { return _mm512_setzero_ps(); }
@@ -39,7 +39,9 @@ struct Simd {
   static F max(F a, F b) { return _mm512_max_ps(a, b); }
   static F min(F a, F b) { return _mm512_min_ps(a, b); }
   static F abs(F a) { return _mm512_abs_ps(a); }
-  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F round(F a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
   /// a · 2^n for n a whole number
   static F scale2(F a, F n) { return _mm512_scalef_ps(a, n); }
   /// The first n lanes of a, `other` in the rest (n from 0 to 16).
@@ -51,8 +53,8 @@ struct Simd {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
   static float largestMagnitude(F v) {
-    return _mm_cvtss_f32(_mm_castsi128_ps(
-        _mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_castps_si512(v)))));
+    return _mm_cvtss_f32(
+        _mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_castps_si512(v)))));
   }
   /// (1, 0, 3, 2, …)
   static F swapPairs(F v) { return _mm512_permute_ps(v, 0xB1); }
@@ -101,8 +103,10 @@ struct Simd {
     auto* to = reinterpret_cast<__m128i*>(p);
     _mm_storeu_si128(to, _mm512_cvtepi32_epi8(highA));
     _mm_storeu_si128(to + 1, _mm512_cvtepi32_epi8(highB));
-    _mm_storeu_si128(to + 2, _mm512_cvtepi32_epi8(_mm512_sub_epi32(a, _mm512_slli_epi32(highA, 8))));
-    _mm_storeu_si128(to + 3, _mm512_cvtepi32_epi8(_mm512_sub_epi32(b, _mm512_slli_epi32(highB, 8))));
+    _mm_storeu_si128(to + 2,
+                     _mm512_cvtepi32_epi8(_mm512_sub_epi32(a, _mm512_slli_epi32(highA, 8))));
+    _mm_storeu_si128(to + 3,
+                     _mm512_cvtepi32_epi8(_mm512_sub_epi32(b, _mm512_slli_epi32(highB, 8))));
   }
   static constexpr std::size_t kInt8GroupBytes = 32;
   static void storeInt8(std::byte* p, I a, I b) {

@@ -46,7 +46,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& t : m_workers) t.join();
 }
 
-void ThreadPool::setActive(bool active) { m_active.store(active, std::memory_order_relaxed); }
+void ThreadPool::setActive(bool active) {
+  m_active.store(active, std::memory_order_relaxed);
+}
 
 void ThreadPool::runErased(Erased function, void* task) {
   m_next.store(0, std::memory_order_relaxed);

@@ -30,8 +30,9 @@ class ThreadPool final {
   /// Runs task(thread) on every thread, thread in 0 … threads() − 1; returns when all are done.
   template <typename Task>
   void run(Task&& task) {
-    runErased([](void* t, int thread) { (*static_cast<std::remove_reference_t<Task>*>(t))(thread); },
-              &task);
+    runErased(
+        [](void* t, int thread) { (*static_cast<std::remove_reference_t<Task>*>(t))(thread); },
+        &task);
   }
 
   /// Inside a task: waits until every thread is here; afterwards claim() starts at 0 again.

@@ -98,8 +98,8 @@ void products(const cpu::CpuKernels& k) {
       const auto bytes = random.fileRows(kind.file, out, in, 0.1F);
       const PackedCopy packed({kind.file, out, in, bytes.size() / out, bytes.data()}, kind.format);
       const Floats x = random.normals(static_cast<std::size_t>(rows) * in);
-      const PreparedRows prepared(k, cpu::activationFormat(k, kind.format, kind.int8), x.data(), rows,
-                                  in);
+      const PreparedRows prepared(k, cpu::activationFormat(k, kind.format, kind.int8), x.data(),
+                                  rows, in);
       Floats y(static_cast<std::size_t>(rows) * out);
       Floats panel(static_cast<std::size_t>(in) * 2 * cpu::kTileRows);
       row(name, 2.0 * out * in * rows, static_cast<double>(packed.matrix.bytes()), [&] {
@@ -115,8 +115,8 @@ void attention(const cpu::CpuKernels& k) {
   for (bool int8 : {false, true}) {
     for (auto [rows, length] : {std::pair{1, 4096}, {21, 512}, {21, 4096}}) {
       const std::string name = std::string(cpu::shortName(k.isa)) + " attention " +
-                               (int8 ? "INT8" : "FP16") + " " + std::to_string(rows) +
-                               " rows at " + std::to_string(length) + ", 3 heads of 64";
+                               (int8 ? "INT8" : "FP16") + " " + std::to_string(rows) + " rows at " +
+                               std::to_string(length) + ", 3 heads of 64";
       if (!wanted(name)) continue;
       AttentionInput in;
       in.rows = rows;
@@ -154,20 +154,19 @@ void rows(const cpu::CpuKernels& k) {
   const Floats x = random.normals(1536);
   const Floats weight = random.normals(1536);
   Floats y(1536);
-  row(isa + " norm of 576", 576 * 3, 576 * 12, [&] {
-    k.rmsNorm(x.data(), weight.data(), y.data(), 576, 1e-5F);
-  });
-  row(isa + " swiglu of 1536", 1536 * 5, 1536 * 12, [&] {
-    k.swiglu(x.data(), weight.data(), y.data(), 1536);
-  });
+  row(isa + " norm of 576", 576 * 3, 576 * 12,
+      [&] { k.rmsNorm(x.data(), weight.data(), y.data(), 576, 1e-5F); });
+  row(isa + " swiglu of 1536", 1536 * 5, 1536 * 12,
+      [&] { k.swiglu(x.data(), weight.data(), y.data(), 1536); });
   PreparedRows wide(k, cpu::ActivationFormat::kInt16, x.data(), 1, 1536);
-  row(isa + " prepare INT16 1536", 1536 * 3, 1536 * 6, [&] { k.prepare(x.data(), 1536, wide.view, 0); });
+  row(isa + " prepare INT16 1536", 1536 * 3, 1536 * 6,
+      [&] { k.prepare(x.data(), 1536, wide.view, 0); });
   PreparedRows narrow(k, cpu::ActivationFormat::kInt8, x.data(), 1, 1536);
-  row(isa + " prepare INT8 1536", 1536 * 3, 1536 * 5, [&] { k.prepare(x.data(), 1536, narrow.view, 0); });
+  row(isa + " prepare INT8 1536", 1536 * 3, 1536 * 5,
+      [&] { k.prepare(x.data(), 1536, narrow.view, 0); });
   Floats angles(64, 0.5F);
-  row(isa + " rope of a head of 64", 64 * 3, 64 * 8, [&] {
-    k.rope(y.data(), angles.data(), angles.data(), 64, false);
-  });
+  row(isa + " rope of a head of 64", 64 * 3, 64 * 8,
+      [&] { k.rope(y.data(), angles.data(), angles.data(), 64, false); });
   std::vector<std::byte> pool(1 << 16);
   const std::int32_t table[] = {0, 1, 2, 3};
   for (bool int8 : {false, true}) {

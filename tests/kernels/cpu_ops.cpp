@@ -50,7 +50,8 @@ Floats attention(const cpu::CpuKernels& k, const AttentionInput& in) {
   const int tile = cpu::kAttentionRows / group;
   for (int h = 0; h < in.nKvHeads; ++h) {
     for (int row = 0; row < in.rows; row += tile) {
-      const std::ptrdiff_t first = row * stride + static_cast<std::ptrdiff_t>(h) * group * in.headDim;
+      const std::ptrdiff_t first =
+          row * stride + static_cast<std::ptrdiff_t>(h) * group * in.headDim;
       cpu::AttentionTask task;
       task.kv = kv.head(h);
       task.q = in.q.data() + first;
@@ -94,11 +95,12 @@ PreparedRows::PreparedRows(const cpu::CpuKernels& k, cpu::ActivationFormat forma
   view.scales = scales.data();
   view.sums = sums.data();
   view.offsets = offsets.data();
-  for (int r = 0; r < rows; ++r) k.prepare(x + static_cast<std::ptrdiff_t>(r) * width, width, view, r);
+  for (int r = 0; r < rows; ++r)
+    k.prepare(x + static_cast<std::ptrdiff_t>(r) * width, width, view, r);
 }
 
-Floats multiply(const cpu::CpuKernels& k, const cpu::PackedMatrix& weights, const float* x, int rows,
-                bool int8Activations) {
+Floats multiply(const cpu::CpuKernels& k, const cpu::PackedMatrix& weights, const float* x,
+                int rows, bool int8Activations) {
   const PreparedRows prepared(k, cpu::activationFormat(k, weights.format, int8Activations), x, rows,
                               weights.cols);
   Floats y(static_cast<std::size_t>(rows) * weights.rows);

@@ -1,6 +1,6 @@
-// What the operation table cannot see of the cpu kernels: that packed weights hold what they should,
-// that products agree with the packed integers themselves, that bits do not depend on the number of
-// rows, and that what lies beyond an output is left alone.
+// What the operation table cannot see of the cpu kernels: that packed weights hold what they
+// should, that products agree with the packed integers themselves, that bits do not depend on the
+// number of rows, and that what lies beyond an output is left alone.
 #include <QtTest>
 
 #include <cmath>
@@ -58,7 +58,8 @@ double packedValue(const cpu::PackedMatrix& m, int r, int c) {
       std::memcpy(&v, tile + (c * 16 + lane) * 4, 4);
       return v;
     }
-    case WeightFormat::kF16: return half(static_cast<std::size_t>(c * 16 + lane));
+    case WeightFormat::kF16:
+      return half(static_cast<std::size_t>(c * 16 + lane));
     case WeightFormat::kBf16: {
       std::uint16_t bits;
       std::memcpy(&bits, tile + ((c / 2 * 16 + lane) * 2 + c % 2) * 2, 2);
@@ -70,13 +71,15 @@ double packedValue(const cpu::PackedMatrix& m, int r, int c) {
              m.outputScale;
     }
     case WeightFormat::kQ4_0:
-    case WeightFormat::kQ4_1: break;
+    case WeightFormat::kQ4_1:
+      break;
   }
   const int in = c % 32;
-  const int byte = static_cast<int>(
-      tile[m.dataOffset + c / 32 * 256 + (in % 16 / 4 * 16 + lane) * 4 + in % 4]);
+  const int byte =
+      static_cast<int>(tile[m.dataOffset + c / 32 * 256 + (in % 16 / 4 * 16 + lane) * 4 + in % 4]);
   const int q = in < 16 ? byte & 15 : byte >> 4;
-  if (m.format == WeightFormat::kQ4_0) return half(static_cast<std::size_t>(c / 32 * 16 + lane)) * (q - 8);
+  if (m.format == WeightFormat::kQ4_0)
+    return half(static_cast<std::size_t>(c / 32 * 16 + lane)) * (q - 8);
   return half(static_cast<std::size_t>(c / 32 * 32 + lane)) * q +
          half(static_cast<std::size_t>(c / 32 * 32 + 16 + lane));
 }
@@ -123,8 +126,10 @@ class TestCpuKernels : public QObject {
             allowed = largest / 127.0 * 0.5 * 1.002;  // half a step; FP16 scales are rounded up
           }
           const double got = packedValue(m, r, c);
-          QVERIFY2(std::fabs(got - values[c]) <= allowed,
-                   qPrintable(QString("row %1 column %2: %3, file %4").arg(r).arg(c).arg(got).arg(values[c])));
+          QVERIFY2(
+              std::fabs(got - values[c]) <= allowed,
+              qPrintable(
+                  QString("row %1 column %2: %3, file %4").arg(r).arg(c).arg(got).arg(values[c])));
         }
       }
     }
@@ -172,7 +177,8 @@ class TestCpuKernels : public QObject {
         const bool integers = k.format >= WeightFormat::kInt8;
         for (bool int8 : {false, true}) {
           if (int8 && !integers) continue;
-          QTest::newRow(qPrintable(QString("%1 %2%3").arg(cpu::shortName(isa), k.name, int8 ? " INT8 activations" : "")))
+          QTest::newRow(qPrintable(
+              QString("%1 %2%3").arg(cpu::shortName(isa), k.name, int8 ? " INT8 activations" : "")))
               << static_cast<int>(isa) << i << int8;
         }
         ++i;
@@ -217,11 +223,20 @@ class TestCpuKernels : public QObject {
             if (k.format >= WeightFormat::kInt8) steps = std::max(steps, std::fabs(w));
           }
           const double edge = steps * 4.0 / (int8 ? 127.0 : 32512.0) * 1.01;
-          const double allowed = magnitude * (roundsX ? 4e-3 : 3e-6) + (int8 ? edge : edge * 3) + 1e-7;
+          const double allowed =
+              magnitude * (roundsX ? 4e-3 : 3e-6) + (int8 ? edge : edge * 3) + 1e-7;
           const double got = y[static_cast<std::size_t>(r) * out + o];
-          QVERIFY2(std::fabs(got - sum) <= allowed,
-                   qPrintable(QString("%1 x %2 x %3, row %4 output %5: got %6, wanted %7, allowed %8")
-                                  .arg(rows).arg(out).arg(in).arg(r).arg(o).arg(got).arg(sum).arg(allowed)));
+          QVERIFY2(
+              std::fabs(got - sum) <= allowed,
+              qPrintable(QString("%1 x %2 x %3, row %4 output %5: got %6, wanted %7, allowed %8")
+                             .arg(rows)
+                             .arg(out)
+                             .arg(in)
+                             .arg(r)
+                             .arg(o)
+                             .arg(got)
+                             .arg(sum)
+                             .arg(allowed)));
         }
       }
     }
@@ -267,7 +282,8 @@ class TestCpuKernels : public QObject {
                         stride, true, nullptr});
         for (int r = 0; r < rows; ++r) {
           for (int o = 0; o < stride; ++o) {
-            const float wanted = o < out ? 7.0F + plain[static_cast<std::size_t>(r * out + o)] : 7.0F;
+            const float wanted =
+                o < out ? 7.0F + plain[static_cast<std::size_t>(r * out + o)] : 7.0F;
             QCOMPARE(y[static_cast<std::size_t>(r * stride + o)], wanted);
           }
         }
@@ -292,7 +308,8 @@ class TestCpuKernels : public QObject {
         for (int p = 0; p < 17; ++p) {
           for (int h = 0; h < 2; ++h) {
             const cpu::KvHead head = kv.head(h);
-            const std::byte* at = head.pool + head.blockStride * in.blockTable[p / 16] + head.offset;
+            const std::byte* at =
+                head.pool + head.blockStride * in.blockTable[p / 16] + head.offset;
             std::int8_t q[80];
             float stored;
             const float sk = kernels::quantizeInt8(in.k.data() + (p * 2 + h) * 80, q, 80);

@@ -59,8 +59,8 @@ class TestThreadPool : public QObject {
     pool.run([&](int) {
       for (int phase = 0; phase < 100; ++phase) {
         for (std::int64_t i; (i = pool.claim(1)) < 256;) {
-          sums[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(i)] +
-                                              values[static_cast<std::size_t>((i + 1) % 256)];
+          sums[static_cast<std::size_t>(i)] =
+              values[static_cast<std::size_t>(i)] + values[static_cast<std::size_t>((i + 1) % 256)];
         }
         pool.barrier();
         for (std::int64_t i; (i = pool.claim(16)) < 256;) {

@@ -62,9 +62,10 @@ class TestCpuBackend : public QObject {
 
   /// Feeds `count` more tokens of a run; the logits of the last `rows` of them.
   static std::vector<float> feed(Backend& backend, Run& run, int count, int rows = 1) {
-    const BatchSequence one{std::span(run.tokens).subspan(static_cast<std::size_t>(run.done),
-                                                          static_cast<std::size_t>(count)),
-                            run.done, run.table, rows};
+    const BatchSequence one{
+        std::span(run.tokens)
+            .subspan(static_cast<std::size_t>(run.done), static_cast<std::size_t>(count)),
+        run.done, run.table, rows};
     auto logits = backend.forward(std::span(&one, 1));
     if (!logits) qFatal("%s", logits.error().message.c_str());
     run.done += count;
@@ -79,7 +80,8 @@ class TestCpuBackend : public QObject {
   std::vector<TokenId> longTokens(int n, int offset = 0) const {
     std::vector<TokenId> tokens;
     for (int i = 0; i < n; ++i) {
-      tokens.push_back(m_tokens[static_cast<std::size_t>(i * 7 + offset + i / 50) % m_tokens.size()]);
+      tokens.push_back(
+          m_tokens[static_cast<std::size_t>(i * 7 + offset + i / 50) % m_tokens.size()]);
     }
     return tokens;
   }
@@ -101,7 +103,8 @@ class TestCpuBackend : public QObject {
     QTest::addColumn<int>("group");
     QTest::addColumn<int>("kv");
     QTest::addColumn<double>("most");
-    const auto row = [](const char* name, WeightMode w, ActivationMode a, int g, KvType kv, double m) {
+    const auto row = [](const char* name, WeightMode w, ActivationMode a, int g, KvType kv,
+                        double m) {
       QTest::newRow(name) << static_cast<int>(w) << static_cast<int>(a) << g << static_cast<int>(kv)
                           << m;
     };
@@ -123,8 +126,10 @@ class TestCpuBackend : public QObject {
     QFETCH(int, group);
     QFETCH(int, kv);
     QFETCH(double, most);
-    const Config config{"", {static_cast<WeightMode>(weights), static_cast<ActivationMode>(activations), group},
-                        static_cast<KvType>(kv)};
+    const Config config{
+        "",
+        {static_cast<WeightMode>(weights), static_cast<ActivationMode>(activations), group},
+        static_cast<KvType>(kv)};
     static const std::vector<float> reference = [this] {
       auto backend = make({"native", {}}, BackendKind::kReference, 0, 16, 8);
       Run run{{m_tokens.begin(), m_tokens.begin() + 48}, blocks(0, 8)};
@@ -177,8 +182,10 @@ class TestCpuBackend : public QObject {
       }
     }
     qputenv("VITRINE_ISA", isa);
-    const Config config{"", {static_cast<WeightMode>(weights), static_cast<ActivationMode>(activations), 32},
-                        static_cast<KvType>(kv)};
+    const Config config{
+        "",
+        {static_cast<WeightMode>(weights), static_cast<ActivationMode>(activations), 32},
+        static_cast<KvType>(kv)};
     // Beyond an attention range (of 256), so that merging is part of it.
     const int n = isa == "portable" ? 40 : isa == "avx2" ? 270 : 530;
     const int tail = 6;
@@ -187,7 +194,8 @@ class TestCpuBackend : public QObject {
     auto backend = make(config, BackendKind::kCpu, 2);
     const std::vector<float> expected = feed(*backend, whole, n, tail);
     const std::size_t vocab = expected.size() / tail;
-    const std::vector<float> last(expected.end() - static_cast<std::ptrdiff_t>(vocab), expected.end());
+    const std::vector<float> last(expected.end() - static_cast<std::ptrdiff_t>(vocab),
+                                  expected.end());
 
     // Another number of threads, one token at a time at the end, blocks elsewhere and in no order.
     std::vector<BlockId> scattered = blocks(390, size, -5);
@@ -209,7 +217,8 @@ class TestCpuBackend : public QObject {
     std::vector<Run> runs;
     for (int i = 0; i < 4; ++i) {
       const int length = i == 2 ? n : 20 + 9 * i;
-      runs.push_back({i == 2 ? whole.tokens : longTokens(length, i), blocks(i, (length + 31) / 32, 4)});
+      runs.push_back(
+          {i == 2 ? whole.tokens : longTokens(length, i), blocks(i, (length + 31) / 32, 4)});
     }
     std::vector<BatchSequence> batch;
     for (Run& r : runs) {
@@ -221,7 +230,8 @@ class TestCpuBackend : public QObject {
       batch.clear();
       for (Run& r : runs) {
         const auto at = static_cast<int>(r.tokens.size()) - step;
-        batch.push_back({std::span(r.tokens).subspan(static_cast<std::size_t>(at), 1), at, r.table, 1});
+        batch.push_back(
+            {std::span(r.tokens).subspan(static_cast<std::size_t>(at), 1), at, r.table, 1});
       }
       auto logits = together->forward(batch);
       QVERIFY(logits.has_value());
@@ -279,8 +289,8 @@ class TestCpuBackend : public QObject {
       // A branch: the full blocks shared, the last one copied; the original overwrites its own.
       QVERIFY(backend->copyBlock(2, 7, 8).has_value());
       std::vector<std::byte> saved(backend->memory().kvBytesPerBlock);
-      QCOMPARE(saved.size(), static_cast<std::size_t>(kvBytesPerBlock(
-                                 m_model->config(), backend->cacheShape())));
+      QCOMPARE(saved.size(),
+               static_cast<std::size_t>(kvBytesPerBlock(m_model->config(), backend->cacheShape())));
       QVERIFY(backend->readBlock(2, saved).has_value());
       Run copy{run.tokens, {0, 1, 7}, 40};
       Run moved{run.tokens, {0, 1, 9}, 40};
