@@ -16,7 +16,7 @@ struct EvaluationOptions {
   KvType kv = KvType::kFp16;
   KvType referenceKv = KvType::kFp16;
   std::optional<TokenId>
-      bos;  ///< replaces the first token of each window, where the model wants it
+      bos = std::nullopt;  ///< replaces the first token of each window, where the model wants it
 };
 
 struct EvaluationReport {
