@@ -13,6 +13,7 @@ namespace vitrine::app {
 namespace {
 
 constexpr int kMaxRecentModels = 10;
+constexpr int kServerPort = 8642;  // one that other programs of this kind leave free
 
 // Paths are kept percent-encoded: an INI file holds text, and a file name is any bytes.
 QString encodePath(const std::filesystem::path& path) {
@@ -273,6 +274,35 @@ QString Settings::modelFolder() const {
 
 void Settings::setModelFolder(const QString& folder) {
   m_settings.setValue(QStringLiteral("model/folder"), folder);
+  emit changed();
+}
+
+bool Settings::serverEnabled() const {
+  return m_settings.value(QStringLiteral("server/enabled"), false).toBool();
+}
+
+void Settings::setServerEnabled(bool on) {
+  m_settings.setValue(QStringLiteral("server/enabled"), on);
+  emit changed();
+}
+
+int Settings::serverPort() const {
+  bool ok = false;
+  const int port = m_settings.value(QStringLiteral("server/port")).toInt(&ok);
+  return ok && port >= 1024 && port <= 65535 ? port : kServerPort;
+}
+
+void Settings::setServerPort(int port) {
+  m_settings.setValue(QStringLiteral("server/port"), std::clamp(port, 1024, 65535));
+  emit changed();
+}
+
+QString Settings::serverKey() const {
+  return m_settings.value(QStringLiteral("server/key")).toString();
+}
+
+void Settings::setServerKey(const QString& key) {
+  m_settings.setValue(QStringLiteral("server/key"), key);
   emit changed();
 }
 

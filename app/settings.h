@@ -55,6 +55,14 @@ class Settings final : public QObject {
   QString modelFolder() const;  ///< empty: Paths::models
   void setModelFolder(const QString& folder);
 
+  // The local API server: off unless asked for, on the loopback address only.
+  bool serverEnabled() const;
+  void setServerEnabled(bool on);
+  int serverPort() const;  ///< 1024 to 65535
+  void setServerPort(int port);
+  QString serverKey() const;  ///< empty: none is asked for
+  void setServerKey(const QString& key);
+
   /// Geometry, splitter states, open panels: whatever a view wants kept under a name of its own.
   QByteArray viewState(const QString& name) const;
   void setViewState(const QString& name, const QByteArray& state);

@@ -25,6 +25,7 @@
 #include "app/chat/session_pool.h"
 #include "app/export/exporter.h"
 #include "app/model_library.h"
+#include "app/server/local_server.h"
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
@@ -154,6 +155,7 @@ void MainWindow::buildLayout() {
                                 m_services.paths.models, m_middle);
   m_middle->addWidget(m_modelsPage);
   m_exportMenu = new ExportMenu(m_services.store, this);
+  m_server = new app::LocalServer(m_services.engine, m_services.settings, this);
   m_inspectorPlace->layout()->addWidget(makeLine(m_inspectorPlace, Qt::Vertical));
   m_inspector = new InspectorPanel(m_services.engine, m_services.settings, m_inspectorPlace);
   m_inspectorPlace->layout()->addWidget(m_inspector);
@@ -364,8 +366,8 @@ void MainWindow::closeModelsPage() {
 }
 
 void MainWindow::openSettings(const QString& page) {
-  auto* dialog =
-      new SettingsDialog(m_services.engine, m_services.settings, m_services.paths.models, this);
+  auto* dialog = new SettingsDialog(m_services.engine, m_services.settings, *m_server,
+                                    m_services.paths.models, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   if (!page.isEmpty()) dialog->showPage(page);
   dialog->open();

@@ -14,6 +14,7 @@ class QToolButton;
 
 namespace vitrine::app {
 class ChatSession;
+class LocalServer;
 }
 
 namespace vitrine::ui {
@@ -101,6 +102,7 @@ class MainWindow final : public QMainWindow {
   ModelOpener* m_opener = nullptr;
   ModelsPage* m_modelsPage = nullptr;
   ExportMenu* m_exportMenu = nullptr;
+  app::LocalServer* m_server = nullptr;
   bool m_sideBarWanted = true;
   bool m_inspectorWanted = true;
   bool m_inspectorFirst = false;  ///< asked for in a narrow window: it goes before the side bar

@@ -104,6 +104,7 @@ void EngineClient::reportFirstPaint(RequestId id) {
 
 // On the engine's thread. Follow-ups of the same turn grow the event that waits.
 void EngineClient::receive(const Event& event) {
+  m_router.deliver(event);
   const std::lock_guard lock(m_mutex);
   if (const auto* tokens = std::get_if<TokensReady>(&event)) {
     if (auto* last = lastOfTurn<TokensReady>(m_waiting, tokens->id)) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "app/server/event_router.h"
 #include "engine/engine.h"
 
 namespace vitrine::app {
@@ -52,6 +53,10 @@ class EngineClient final : public QObject {
   /// milliseconds since generate(), once a turn.
   void reportFirstPaint(engine::RequestId id);
 
+  // For the local API server, whose turns run beside the window's on the same engine.
+  engine::Engine& engine() { return *m_engine; }
+  EventRouter& router() { return m_router; }
+
  signals:
   void loadStarted(quint64 id);
   void loadProgressed(quint64 id, const QString& stage, double fraction);
@@ -78,6 +83,7 @@ class EngineClient final : public QObject {
   void setLoading(engine::RequestId id);
   void noteBusy();
 
+  EventRouter m_router;
   std::mutex m_mutex;
   std::vector<engine::Event> m_waiting;  // guarded by m_mutex
   bool m_deliveryDue = false;            // guarded by m_mutex

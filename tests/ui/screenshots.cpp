@@ -12,6 +12,7 @@
 #include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
 #include "app/chat/session_pool.h"
+#include "app/server/local_server.h"
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
@@ -110,13 +111,14 @@ int main(int argc, char** argv) {
   waitFor([&] { return !session->isRunning(); }, "a second answer");
   ask(session, "Write a one-line Python function that returns the mean of a list.");
   window.inspector()->showTab("cache");
-  photographer.take(&window, "chat-cache");
+  photographer.take(&window, "chat");
   window.inspector()->showTab("latency");
   photographer.take(&window, "latency");
   window.inspector()->showTab("precision");
   photographer.take(&window, "precision");
 
-  ui::SettingsDialog dialog(engine, settings, paths.models, &window);
+  app::LocalServer server(engine, settings);
+  ui::SettingsDialog dialog(engine, settings, server, paths.models, &window);
   dialog.show();
   dialog.showPage("engine");
   photographer.take(&dialog, "settings-engine");

@@ -2,12 +2,16 @@
 #include <QComboBox>
 #include <QDoubleSpinBox>
 #include <QLineEdit>
+#include <QNetworkAccessManager>
+#include <QNetworkReply>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QSpinBox>
+#include <QTcpServer>
 #include <QTest>
 
 #include "tests/ui/window_parts.h"
+#include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
 #include "ui/settings/sampling_form.h"
 #include "ui/settings/settings_dialog.h"
@@ -56,7 +60,7 @@ class TestSettingsDialog : public QObject {
 
   void ownValuesAreKeptAndForgotten() {
     WindowParts parts;
-    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.paths.models);
+    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.server, parts.paths.models);
     dialog.showPage("sampling");
     dialog.show();
     auto* form = dialog.findChild<ui::SamplingForm*>();
@@ -75,7 +79,7 @@ class TestSettingsDialog : public QObject {
   void engineSettingsAreAppliedTogether() {
     WindowParts parts;
     QVERIFY(parts.load(parts.writeParrot("parrot.gguf", "fine")));
-    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.paths.models);
+    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.server, parts.paths.models);
     dialog.showPage("engine");
     dialog.show();
     auto* apply = dialog.findChild<QPushButton*>("applyEngine");
@@ -101,9 +105,58 @@ class TestSettingsDialog : public QObject {
     QVERIFY(threads->value() <= int(std::thread::hardware_concurrency()));
   }
 
+  void theServerFollowsItsSwitch() {
+    WindowParts parts;
+    QVERIFY(parts.load(parts.writeParrot("parrot.gguf", "fine")));
+    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.server, parts.paths.models);
+    dialog.showPage("server");
+    dialog.show();
+    auto* status = dialog.findChild<ui::PlainLabel*>("serverStatus");
+    QCOMPARE(status->text(), QString("off"));
+    QTcpServer other;  // holds a port, so that the server cannot have it
+    QVERIFY(other.listen(QHostAddress::LocalHost));
+    dialog.findChild<QSpinBox*>("serverPort")->setValue(other.serverPort());
+    auto* on = dialog.findChild<QCheckBox*>("serverOn");
+    on->click();
+    QVERIFY(!parts.server.isRunning());
+    QVERIFY2(status->text().contains(QString::number(other.serverPort())),
+             qPrintable(status->text()));
+    other.close();
+    on->click();
+    on->click();
+    QVERIFY2(parts.server.isRunning(), qPrintable(parts.server.problem()));
+    QVERIFY(status->text().contains(parts.server.url()));
+
+    // A turn of another program runs on the window's engine.
+    QNetworkAccessManager network;
+    const auto ask = [&](const QByteArray& key) {
+      QNetworkRequest request(QUrl(parts.server.url() + "/v1/chat/completions"));
+      request.setHeader(QNetworkRequest::ContentTypeHeader, "application/json");
+      if (!key.isEmpty()) request.setRawHeader("Authorization", "Bearer " + key);
+      std::unique_ptr<QNetworkReply> reply(
+          network.post(request, R"({"messages":[{"role":"user","content":"hello"}]})"));
+      (void)QTest::qWaitFor([&] { return reply->isFinished(); }, 30'000);
+      return std::pair(reply->attribute(QNetworkRequest::HttpStatusCodeAttribute).toInt(),
+                       reply->readAll());
+    };
+    auto [code, body] = ask({});
+    QCOMPARE(code, 200);
+    QVERIFY2(body.contains("fine"), body.constData());
+    auto* key = dialog.findChild<QLineEdit*>("serverKey");
+    key->setFocus();
+    QTest::keyClicks(key, "se cret");  // a key holds no blank
+    QTest::keyClick(key, Qt::Key_Tab);
+    QCOMPARE(parts.settings.serverKey(), QString("secret"));
+    QCOMPARE(ask({}).first, 401);
+    QCOMPARE(ask("secret").first, 200);
+    on->click();
+    QVERIFY(!parts.server.isRunning());
+    QCOMPARE(status->text(), QString("off"));
+  }
+
   void lookAndPolicyTakeEffectAtOnce() {
     WindowParts parts;
-    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.paths.models);
+    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.server, parts.paths.models);
     dialog.show();
     auto* look = dialog.findChild<ui::SegmentedSwitch*>("themeSwitch");
     QTest::mouseClick(look, Qt::LeftButton, {}, look->choiceRect(2).center());

@@ -8,6 +8,7 @@
 #include "app/chat/engine_client.h"
 #include "app/chat/session_pool.h"
 #include "app/paths.h"
+#include "app/server/local_server.h"
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
@@ -22,7 +23,8 @@ struct WindowParts {
       : paths(app::Paths::below(folder.path())),
         settings(folder.filePath("settings.ini")),
         store(app::ConversationStore::open(folder.filePath("chats.sqlite")).value()),
-        pool(*store, engine, settings) {}
+        pool(*store, engine, settings),
+        server(engine, settings) {}
 
   QString writeModel(const QString& name, const TinyModelOptions& options = {}) {
     const QString path = folder.filePath(name);
@@ -56,6 +58,7 @@ struct WindowParts {
   std::unique_ptr<app::ConversationStore> store;
   app::EngineClient engine;
   app::SessionPool pool;
+  app::LocalServer server;
 };
 
 }  // namespace vitrine::test

@@ -13,7 +13,8 @@
 namespace vitrine::ui {
 
 SettingsDialog::SettingsDialog(app::EngineClient& engine, app::Settings& settings,
-                               QString standardModelFolder, QWidget* parent)
+                               app::LocalServer& server, QString standardModelFolder,
+                               QWidget* parent)
     : QDialog(parent), m_list(new QListWidget(this)), m_pages(new QStackedWidget(this)) {
   setWindowTitle(tr("Settings"));
   const Theme& theme = Theme::instance();
@@ -56,6 +57,7 @@ SettingsDialog::SettingsDialog(app::EngineClient& engine, app::Settings& setting
   addPage("engine", tr("Engine"), new EnginePage(engine, settings));
   addPage("chats", tr("Chats"), new ChatsPage(settings));
   addPage("sampling", tr("Sampling"), new SamplingPage(engine, settings));
+  addPage("server", tr("Local server"), new ServerPage(server, settings));
   addPage("keys", tr("Keys"), new KeysPage);
   connect(m_list, &QListWidget::currentRowChanged, m_pages, &QStackedWidget::setCurrentIndex);
   m_list->setCurrentRow(0);

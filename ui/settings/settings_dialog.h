@@ -7,6 +7,7 @@ class QStackedWidget;
 
 namespace vitrine::app {
 class EngineClient;
+class LocalServer;
 class Settings;
 }  // namespace vitrine::app
 
@@ -17,11 +18,11 @@ namespace vitrine::ui {
 class SettingsDialog final : public QDialog {
   Q_OBJECT
  public:
-  /// Requires: `engine` and `settings` outlive it.
-  SettingsDialog(app::EngineClient& engine, app::Settings& settings, QString standardModelFolder,
-                 QWidget* parent = nullptr);
+  /// Requires: `engine`, `settings` and `server` outlive it.
+  SettingsDialog(app::EngineClient& engine, app::Settings& settings, app::LocalServer& server,
+                 QString standardModelFolder, QWidget* parent = nullptr);
 
-  /// "general", "engine", "chats", "sampling", "keys".
+  /// "general", "engine", "chats", "sampling", "server", "keys".
   void showPage(const QString& name);
 
  private:

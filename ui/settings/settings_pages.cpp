@@ -6,14 +6,17 @@
 #include <QFileDialog>
 #include <QGridLayout>
 #include <QHBoxLayout>
+#include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPushButton>
+#include <QRegularExpressionValidator>
 #include <QSpinBox>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <thread>
 
 #include "app/chat/engine_client.h"
+#include "app/server/local_server.h"
 #include "app/settings.h"
 #include "engine/measure/machine.h"
 #include "ui/common/engine_switching.h"
@@ -347,6 +350,61 @@ SamplingPage::SamplingPage(app::EngineClient& engine, app::Settings& settings, Q
   rowLayout->addWidget(reset);
   rowLayout->addStretch();
   addWide(row);
+  endFields();
+}
+
+// ------------------------------------------------------------------------------------- server
+
+ServerPage::ServerPage(app::LocalServer& server, app::Settings& settings, QWidget* parent)
+    : SettingsPage(tr("Local API server"), parent) {
+  auto* words = new PlainLabel(
+      tr("Lets other programs on this machine use the loaded model through the OpenAI API. It "
+         "listens on the loopback address alone; nothing from outside reaches it."),
+      LabelStyle::kMuted, this);
+  words->setWordWrap(true);
+  addWide(words);
+  auto* on = new QCheckBox(tr("On"), this);
+  on->setObjectName("serverOn");
+  on->setChecked(settings.serverEnabled());
+  connect(on, &QCheckBox::toggled, this,
+          [&settings](bool checked) { settings.setServerEnabled(checked); });
+  addField(tr("Server"), on);
+
+  auto* port = new QSpinBox(this);
+  port->setObjectName("serverPort");
+  port->setRange(1024, 65535);
+  port->setFixedWidth(140);
+  port->setKeyboardTracking(false);  // not at every digit
+  port->setValue(settings.serverPort());
+  connect(port, &QSpinBox::valueChanged, this,
+          [&settings](int value) { settings.setServerPort(value); });
+  addField(tr("Port"), port);
+
+  auto* key = new QLineEdit(settings.serverKey(), this);
+  key->setObjectName("serverKey");
+  key->setPlaceholderText(tr("none"));
+  key->setFixedWidth(Theme::instance().px(280));
+  // What fits into an HTTP header.
+  key->setValidator(new QRegularExpressionValidator(
+      QRegularExpression(QStringLiteral("[\\x21-\\x7e]{0,200}")), key));
+  connect(key, &QLineEdit::editingFinished, this,
+          [&settings, key] { settings.setServerKey(key->text()); });
+  addField(tr("Key"), key, tr("If set, programs must send it as a bearer token."));
+
+  auto* status = new PlainLabel(LabelStyle::kFigure, this);
+  status->setObjectName("serverStatus");
+  status->setWordWrap(true);
+  status->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  const auto show = [&server, status] {
+    const bool failed = !server.problem().isEmpty();
+    status->setStyle(failed ? LabelStyle::kFault : LabelStyle::kFigure);
+    status->setText(failed               ? server.problem()
+                    : server.isRunning() ? tr("listening on %1/v1").arg(server.url())
+                                         : tr("off"));
+  };
+  show();
+  connect(&server, &app::LocalServer::changed, status, show);
+  addWide(status);
   endFields();
 }
 

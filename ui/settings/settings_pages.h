@@ -11,6 +11,7 @@ class QVBoxLayout;
 
 namespace vitrine::app {
 class EngineClient;
+class LocalServer;
 class Settings;
 }  // namespace vitrine::app
 
@@ -80,6 +81,13 @@ class SamplingPage final : public SettingsPage {
   Q_OBJECT
  public:
   SamplingPage(app::EngineClient& engine, app::Settings& settings, QWidget* parent = nullptr);
+};
+
+/// The local API server: switch, port, key, and where it listens or why it does not.
+class ServerPage final : public SettingsPage {
+  Q_OBJECT
+ public:
+  ServerPage(app::LocalServer& server, app::Settings& settings, QWidget* parent = nullptr);
 };
 
 /// Every key of the window.
