@@ -96,6 +96,7 @@ class TestGoldenLogits : public QObject {
     const GoldenText& text = m_texts[index];
     BackendOptions options;
     options.precision.weights = weights;
+    options.threads = 1;  // the same bits as with more, and no waiting on a busy machine
     if (!m_backend || m_backend->info().kind != kind || m_backend->precision().weights != weights) {
       m_backend.reset();
       auto made = makeBackend(kind, m_model, options);

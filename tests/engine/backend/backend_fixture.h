@@ -40,10 +40,10 @@ inline std::shared_ptr<const engine::Model> loadModel(const GgufWriter& file) {
 
 inline std::unique_ptr<engine::Backend> makeBackend(
     engine::BackendKind kind, const std::shared_ptr<const engine::Model>& model,
-    engine::WeightPrecision precision = {}) {
+    engine::WeightPrecision precision = {}, int threads = 2) {
   engine::BackendOptions options;
   options.precision = precision;
-  options.threads = 2;
+  options.threads = threads;
   return valueOf(engine::makeBackend(kind, model, options));
 }
 

@@ -12,6 +12,10 @@ using namespace vitrine::test;
 
 namespace {
 
+// Threads that wait for each other are slow where other programs keep the cores busy, as on a
+// machine that runs tests side by side; the numbers are the same bits for any count.
+constexpr int kThreads = 1;
+
 constexpr const char* kPage =
     "A lighthouse is a simple idea that took two thousand years to get right. The first ones were "
     "fires on a hill, and the people who tended them were paid in oil and grain. A fire is easy to "
@@ -48,7 +52,7 @@ class TestInt8Accuracy : public QObject {
     m_model = valueOf(Model::load(testModelPath()));
     m_text = m_model->tokenizer().encode(kPage);
     QVERIFY(m_text.size() > 350);
-    m_exact = makeBackend(BackendKind::kCpu, m_model);
+    m_exact = makeBackend(BackendKind::kCpu, m_model, {}, kThreads);
   }
 
   void aPageOfText_data() {
@@ -74,7 +78,7 @@ class TestInt8Accuracy : public QObject {
     precision.weights = int8Weights ? WeightMode::kInt8 : WeightMode::kNative;
     precision.activations = int8Activations ? ActivationMode::kInt8 : ActivationMode::kFp16;
     precision.groupSize = groupSize;
-    const auto backend = makeBackend(BackendKind::kCpu, m_model, precision);
+    const auto backend = makeBackend(BackendKind::kCpu, m_model, precision, kThreads);
     EvaluationOptions options;
     options.context = static_cast<int>(m_text.size()) + 1;  // one window, scored from its start
     options.kv = int8Kv ? KvType::kInt8 : KvType::kFp16;
@@ -95,7 +99,7 @@ class TestInt8Accuracy : public QObject {
   void firstGreedyTokensAreMostlyEqual() {
     WeightPrecision int8;
     int8.weights = WeightMode::kInt8;
-    const auto backend = makeBackend(BackendKind::kCpu, m_model, int8);
+    const auto backend = makeBackend(BackendKind::kCpu, m_model, int8, kThreads);
     const auto prompt = m_model->tokenizer().encodeWithControlTokens(
         "<|im_start|>user\nWhat is a lighthouse?<|im_end|>\n<|im_start|>assistant\n");
     const auto wanted = greedy(*m_exact, prompt, 20);
