@@ -66,6 +66,10 @@ void TestKill::nothingSeenForASecondIsLost() {
   for (int round = 0; round < 10; ++round) {
     QProcess driver;
     driver.setProcessChannelMode(QProcess::SeparateChannels);
+    // The slow backend, so that an answer lasts for seconds however fast the other one becomes.
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    environment.insert(QStringLiteral("VITRINE_BACKEND"), QStringLiteral("reference"));
+    driver.setProcessEnvironment(environment);
     driver.start(QStringLiteral(CHAT_DRIVER),
                  {QStringLiteral("chat"), database, QString::fromStdString(model.string())});
     QVERIFY(driver.waitForStarted());
