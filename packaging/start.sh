@@ -7,7 +7,7 @@ install_packages "${build_packages[@]}"
 fetch_model
 
 say "Building"
-cmake -S "$root" --preset release -DVITRINE_TESTS=OFF >/dev/null
+(cd "$root" && cmake --preset release -DVITRINE_TESTS=OFF >/dev/null)
 cmake --build "$root/build/release" -j "$(jobs)"
 
 if [ -n "${WAYLAND_DISPLAY:-}${DISPLAY:-}" ]; then
