@@ -162,7 +162,8 @@ void TurnChart::paintEvent(QPaintEvent*) {
   const double bar = std::clamp(slot * 0.62, 1.0, double(look().px(26)));
   for (int i = 0; i < count; ++i) {
     const QPointF at = place(i);
-    const bool marked = i == m_hovered || m_points[i].turn == m_selectedTurn;
+    const bool marked =
+        i == m_hovered || (m_selectedTurn > 0 && m_points[i].turn == m_selectedTurn);
     if (m_kind == Kind::kBars) {
       const QRectF body(at.x() - bar / 2, at.y(), bar, std::max(area.bottom() - at.y(), 1.0));
       QColor fill = colour;
