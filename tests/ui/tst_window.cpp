@@ -7,6 +7,7 @@
 #include <QPushButton>
 #include <QTimer>
 #include <atomic>
+#include <ctime>
 #include <thread>
 
 #include "app/text.h"
@@ -92,6 +93,7 @@ class TestWindow final : public QObject {
   void loadsTheModel();
   void firstTurn();
   void secondTurnReusesTheFirst();
+  void idleTakesNoProcessorTime();
   void stopInMidAnswer();
   void editMakesABranch();
   void branchesCanBeSwitched();
@@ -189,6 +191,22 @@ void TestWindow::secondTurnReusesTheFirst() {
            qPrintable(QString("%1 of %2 reused").arg(figures.reused).arg(context)));
   QVERIFY(figures.prefilled < context);
   WindowFixture::grab(m_f->window.get(), "e2e-two-turns");
+}
+
+// All threads of the process, for 10 s with a model loaded and nothing to do: under half a percent
+// of one core.
+void TestWindow::idleTakesNoProcessorTime() {
+  m_heart.reset();  // it beats 200 times a second
+  QEventLoop loop;
+  QTimer::singleShot(500, &loop, &QEventLoop::quit);
+  loop.exec();  // what the turn before left to paint
+  QTimer::singleShot(10'000, &loop, &QEventLoop::quit);
+  const std::clock_t before = std::clock();
+  loop.exec();
+  const double milliseconds = 1000.0 * double(std::clock() - before) / CLOCKS_PER_SEC;
+  m_heart = std::make_unique<Heartbeat>();
+  qInfo("10 s idle took %.1f ms of processor time", milliseconds);
+  QVERIFY2(milliseconds < 50.0, qPrintable(QString::number(milliseconds) + " ms"));
 }
 
 void TestWindow::stopInMidAnswer() {

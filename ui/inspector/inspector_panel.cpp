@@ -202,7 +202,9 @@ void InspectorPanel::refresh() {
   m_state.wanted = wantedConfig(m_engine, m_settings);
   m_state.loading = m_engine.isLoading();
   if (m_turnsChanged) collectTurns();
-  if (!m_sinceMemory.isValid() || m_sinceMemory.elapsed() >= kMemoryMs) {
+  // Not while a load maps and frees hundreds of megabytes: the kernel would let this thread wait.
+  const bool memoryIsDue = !m_sinceMemory.isValid() || m_sinceMemory.elapsed() >= kMemoryMs;
+  if (memoryIsDue && !m_state.loading) {
     m_state.memory = m_memoryWatch.read(*m_state.snapshot, m_state.info ? m_state.info->path : "");
     m_sinceMemory.start();
   }
