@@ -33,7 +33,18 @@ class Engine final {
   /// Stops a load, a reconfiguration or a turn within one step. Unknown ids are ignored.
   void cancel(RequestId id);
 
-  /// Gives a conversation's cached blocks back to the pool.
+  // Questions about the cache, answered between two steps; generation goes on meanwhile. Each ends
+  // in its event, or in TurnFailed; cancel() stops it.
+
+  /// What this request would reuse, compute and take. Nothing is changed. Ends in ForecastReady.
+  RequestId forecast(GenerateRequest request);
+  /// Prefills the request's prompt from nothing and compares with what is cached of it. Ends in
+  /// CacheVerified.
+  RequestId verifyCache(GenerateRequest request);
+  /// What a block holds and for whom. Ends in BlockInspected.
+  RequestId inspectBlock(BlockId block);
+
+  /// Gives a conversation's cached blocks back to the pool, and what is kept on disk of it.
   void forget(std::string conversation);
   void clearCache();
 

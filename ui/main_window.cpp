@@ -211,14 +211,14 @@ void MainWindow::connectParts() {
   });
   connect(m_sideBar, &SideBar::exportRequested, this, &MainWindow::exportConversation);
   connect(m_sideBar, &SideBar::importRequested, this, &MainWindow::chooseChatFile);
-  connect(m_sideBar, &SideBar::modelsRequested, this, &MainWindow::openModelsPage);
-  connect(m_sideBar, &SideBar::settingsRequested, this, [this] { openSettings(); });
+  m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
+  m_sideBar->addEntry(tr("Settings"), QStringLiteral("Ctrl+,"), [this] { openSettings(); });
   connect(m_chat, &ChatView::sessionStarted, this, &MainWindow::showSession);
   connect(m_chat, &ChatView::modelWanted, this, &MainWindow::openModelsPage);
   connect(m_topBar, &TopBar::modelsPageWanted, this, &MainWindow::openModelsPage);
   connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
   connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });
-  connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closeModelsPage);
+  connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closePage);
   connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
   connect(&m_services.engine, &app::EngineClient::loadFailed, this,
           [this](quint64 id, const engine::Error& error, bool) {
@@ -260,7 +260,7 @@ void MainWindow::showSession(app::ChatSession* session) {
     connect(session, &app::ChatSession::contextUsage, this, &MainWindow::updateContext);
     connect(session, &app::ChatSession::conversationChanged, this, &MainWindow::updateTitle);
   }
-  closeModelsPage();
+  closePage();
   updateTitle();
   updateContext();
 }
@@ -352,14 +352,22 @@ bool MainWindow::isModelsPageShown() const {
   return m_middle->currentWidget() == m_modelsPage;
 }
 
-void MainWindow::openModelsPage() {
-  m_middle->setCurrentWidget(m_modelsPage);
-  m_modelsPage->setFocus();
+bool MainWindow::isChatShown() const {
+  return m_middle->currentWidget() == m_chat;
+}
+
+void MainWindow::openPage(QWidget* page) {
+  m_middle->setCurrentWidget(page);
+  page->setFocus();
   arrange();
 }
 
-void MainWindow::closeModelsPage() {
-  if (!isModelsPageShown()) return;
+void MainWindow::openModelsPage() {
+  openPage(m_modelsPage);
+}
+
+void MainWindow::closePage() {
+  if (isChatShown()) return;
   m_middle->setCurrentWidget(m_chat);
   m_chat->composer()->focusInput();
   arrange();
@@ -452,8 +460,8 @@ void MainWindow::arrange() {
   const int margin = theme.px(10);
   m_sideBarButton->move(margin, margin);
   m_inspectorButton->move(chatWidth - m_inspectorButton->width() - margin - theme.px(6), margin);
-  m_sideBarButton->setVisible(!isModelsPageShown());
-  m_inspectorButton->setVisible(!isModelsPageShown());
+  m_sideBarButton->setVisible(isChatShown());
+  m_inspectorButton->setVisible(isChatShown());
   m_sideBarButton->raise();
   m_inspectorButton->raise();
 }
@@ -465,11 +473,7 @@ void MainWindow::resizeEvent(QResizeEvent* event) {
 
 void MainWindow::keyPressEvent(QKeyEvent* event) {
   if (event->key() == Qt::Key_Escape) {
-    if (isModelsPageShown()) {
-      closeModelsPage();
-    } else {
-      m_chat->stop();
-    }
+    isChatShown() ? m_chat->stop() : closePage();
     return;
   }
   QMainWindow::keyPressEvent(event);

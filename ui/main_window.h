@@ -15,7 +15,7 @@ class QToolButton;
 namespace vitrine::app {
 class ChatSession;
 class LocalServer;
-}
+}  // namespace vitrine::app
 
 namespace vitrine::ui {
 
@@ -52,6 +52,8 @@ class MainWindow final : public QMainWindow {
   TopBar* topBar() const { return m_topBar; }
   ModelsPage* modelsPage() const { return m_modelsPage; }
   bool isModelsPageShown() const;
+  /// Shows a page in place of the chat; Escape, its closeWanted() or opening a chat ends it.
+  void openPage(QWidget* page);
 
   void setSideBarWanted(bool wanted);
   void setInspectorWanted(bool wanted);
@@ -80,7 +82,8 @@ class MainWindow final : public QMainWindow {
   void noteLoadFailure(const std::filesystem::path& path, const QString& message, bool kept);
   void exportConversation(app::ConversationId id);
   void openModelsPage();
-  void closeModelsPage();
+  void closePage();
+  bool isChatShown() const;
   void chooseChatFile();
   void zoom(int step);
   void saveState();

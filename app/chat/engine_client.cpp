@@ -201,9 +201,15 @@ void EngineClient::dispatch(const Event& event) {
         } else if constexpr (std::is_same_v<T, TurnStarted>) {
           emit turnStarted(e.id, e.promptTokens, e.reusedTokens, e.droppedMessages);
         } else if constexpr (std::is_same_v<T, PrefillProgressed>) {
-          emit prefillProgressed(e.id, e.done, e.total);
+          emit prefillProgressed(e.id, e.done, e.total, e.remainingMs);
         } else if constexpr (std::is_same_v<T, TokensReady>) {
           emit tokensReady(e.id, toQString(e.text), e.tokens);
+        } else if constexpr (std::is_same_v<T, ForecastReady>) {
+          emit forecastReady(e.id, e.forecast);
+        } else if constexpr (std::is_same_v<T, CacheVerified>) {
+          emit cacheVerified(e.id, e.proof);
+        } else if constexpr (std::is_same_v<T, BlockInspected>) {
+          emit blockInspected(e.id, e.content);
         } else if constexpr (std::is_same_v<T, TurnFinished>) {
           emit turnFinished(e.id, e.report);
           m_turns.erase(e.id);

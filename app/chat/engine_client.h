@@ -66,11 +66,16 @@ class EngineClient final : public QObject {
   void loadFailed(quint64 id, const vitrine::engine::Error& error, bool kept);
 
   void turnStarted(quint64 id, int promptTokens, int reusedTokens, int droppedMessages);
-  void prefillProgressed(quint64 id, int done, int total);
+  /// `remainingMs` until the first token, by estimate; −1: not known.
+  void prefillProgressed(quint64 id, int done, int total, double remainingMs);
   void tokensReady(quint64 id, const QString& text,
                    const std::vector<vitrine::engine::GeneratedToken>& tokens);
   void turnFinished(quint64 id, const vitrine::engine::TurnReport& report);
   void turnFailed(quint64 id, const vitrine::engine::Error& error);
+  // Answers; turnFailed() where there is none.
+  void forecastReady(quint64 id, const vitrine::engine::Forecast& forecast);
+  void cacheVerified(quint64 id, const vitrine::engine::CacheProof& proof);
+  void blockInspected(quint64 id, const vitrine::engine::BlockContent& content);
   void firstPainted(quint64 id, double milliseconds);
 
   void busyChanged(bool busy);

@@ -64,8 +64,10 @@ QJsonObject toJson(const TurnMetrics& metrics) {
                   {QStringLiteral("tokenize"), rounded(r.ttft.tokenize)},
                   {QStringLiteral("match"), rounded(r.ttft.match)},
                   {QStringLiteral("queue"), rounded(r.ttft.queue)},
+                  {QStringLiteral("restore"), rounded(r.ttft.restore)},
                   {QStringLiteral("prefill"), rounded(r.ttft.prefill)},
-                  {QStringLiteral("sample"), rounded(r.ttft.sample)}};
+                  {QStringLiteral("sample"), rounded(r.ttft.sample)},
+                  {QStringLiteral("detokenize"), rounded(r.ttft.detokenize)}};
   json[QLatin1String("reuse_reason")] = toQString(r.reuse.reason);
   json[QLatin1String("kv")] =
       QJsonObject{{QStringLiteral("bytes_used"), bytes(r.kv.bytesUsed)},
@@ -109,8 +111,8 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.bandwidthBytesPerToken = numberOf(json, "bytes_per_token");
   const QJsonObject parts = json.value(QLatin1String("ttft_parts_ms")).toObject();
   const auto part = [&](const char* name) { return static_cast<float>(numberOf(parts, name)); };
-  r.ttft = {part("render"), part("tokenize"), part("match"),
-            part("queue"),  part("prefill"),  part("sample")};
+  r.ttft = {part("render"),  part("tokenize"), part("match"),  part("queue"),
+            part("restore"), part("prefill"),  part("sample"), part("detokenize")};
   r.reuse.reusedTokens = r.reuse.firstNewPosition = r.reusedTokens;
   r.reuse.reason = textOf(json, "reuse_reason");
   const QJsonObject kv = json.value(QLatin1String("kv")).toObject();

@@ -22,6 +22,7 @@ const char* toString(BackendKind kind);  // "auto", "reference", "cpu", "cuda"
 struct BackendOptions {
   WeightPrecision precision;
   int threads = 0;  ///< 0: physical cores
+  int kvHeads = 0;  ///< see EngineConfig::kvHeads
 };
 
 /// What a backend is, for people and for tests that prove that the forced one ran.

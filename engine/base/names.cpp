@@ -23,6 +23,33 @@ const char* toString(KvLayout layout) {
   return layout == KvLayout::kContiguous ? "contiguous" : "paged";
 }
 
+const char* toString(Batching batching) {
+  return batching == Batching::kStatic ? "static" : "continuous";
+}
+
+const char* toString(StallCause cause) {
+  switch (cause) {
+    case StallCause::kNone: return "none";
+    case StallCause::kOthersPrefill: return "prefill";
+    case StallCause::kLargerBatch: return "batch";
+    case StallCause::kPutBack: return "put back";
+    case StallCause::kSystem: return "system";
+  }
+  return "?";
+}
+
+const char* toString(ReuseCause cause) {
+  switch (cause) {
+    case ReuseCause::kNone: return "none";
+    case ReuseCause::kNew: return "new";
+    case ReuseCause::kChanged: return "changed";
+    case ReuseCause::kEvicted: return "evicted";
+    case ReuseCause::kPrecision: return "precision";
+    case ReuseCause::kOff: return "off";
+  }
+  return "?";
+}
+
 const char* toString(BackendKind kind) {
   switch (kind) {
     case BackendKind::kAuto: return "auto";

@@ -21,7 +21,7 @@ Result<void> checkConfig(const EngineConfig& config) {
 Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
                                            const EngineConfig& config, const Progress& progress,
                                            std::stop_token stop, CachePlan& plan) {
-  const BackendOptions options{config.precision, config.threads};
+  const BackendOptions options{config.precision, config.threads, config.kvHeads};
   VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
   VITRINE_ASSIGN(plan, planCache(model->config(), config, availableMemoryBytes()));
   VITRINE_TRY(backend->configureCache(plan.shape));

@@ -227,7 +227,7 @@ void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) 
       if (!m_ready.text.empty() || !m_ready.tokens.empty()) m_listener(m_ready);
       if (!turn.sequence.mode.keep) m_cache.rewind(turn.sequence);
     } else if (!turn.hasToken()) {
-      m_listener(PrefillProgressed{turn.id(), turn.sequence.computed, turn.promptTokens()});
+      m_listener(PrefillProgressed{turn.id(), turn.sequence.computed, turn.promptTokens(), -1});
     }
     if (!ended) continue;
     finish(turn, *ended);
@@ -341,7 +341,9 @@ void Scheduler::describe(EngineSnapshot& snapshot) const {
     if (index < 0) {
       index = static_cast<std::int16_t>(snapshot.owners.size());
       const auto& names = owners[static_cast<std::size_t>(owner)];
-      snapshot.owners.push_back(CacheOwner{names.conversation, names.branch, 0, 0, 0});
+      CacheOwner& added = snapshot.owners.emplace_back();
+      added.conversation = names.conversation;
+      added.branch = names.branch;
     }
     cell.owner = index;
     CacheOwner& shown = snapshot.owners[static_cast<std::size_t>(index)];

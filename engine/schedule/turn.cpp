@@ -92,7 +92,8 @@ std::optional<StopReason> Turn::sample(std::span<float> logits, int contextToken
     ready.text = m_text.finish();
     return StopReason::kEnd;
   }
-  ready.tokens.push_back(GeneratedToken{sampled.id, gap, sampled.logprob, std::move(sampled.top)});
+  ready.tokens.push_back(
+      GeneratedToken{sampled.id, gap, StallCause::kNone, sampled.logprob, std::move(sampled.top)});
   sequence.tokens.push_back(sampled.id);
   ready.text = m_text.append(m_language.tokenizer->bytes(sampled.id));
   std::optional<StopReason> reason;

@@ -82,10 +82,6 @@ SideBar::SideBar(app::ConversationStore& store, app::SessionPool& pool, app::Eng
   line->setProperty("kind", "line");
   line->setFixedHeight(1);
   layout->addWidget(line);
-  m_models = new Entry(tr("Models"), QStringLiteral("Ctrl+L"), this);
-  m_settings = new Entry(tr("Settings"), QStringLiteral("Ctrl+,"), this);
-  layout->addWidget(m_models);
-  layout->addWidget(m_settings);
 
   m_heldTimer.setSingleShot(true);
   m_heldTimer.setInterval(kHeldIntervalMs);
@@ -99,8 +95,6 @@ SideBar::SideBar(app::ConversationStore& store, app::SessionPool& pool, app::Eng
   });
   connect(m_newChat, &QPushButton::clicked, this, &SideBar::newChatRequested);
   connect(m_search, &QLineEdit::textChanged, this, [this] { m_searchTimer.start(); });
-  connect(m_models, &QPushButton::clicked, this, &SideBar::modelsRequested);
-  connect(m_settings, &QPushButton::clicked, this, &SideBar::settingsRequested);
   connect(m_list, &QListView::customContextMenuRequested, this, &SideBar::showMenu);
   const auto choose = [this](const QModelIndex& index) {
     const qint64 id = index.data(app::ConversationListModel::kIdRole).toLongLong();
@@ -134,6 +128,12 @@ SideBar::SideBar(app::ConversationStore& store, app::SessionPool& pool, app::Eng
 void SideBar::applyTheme() {
   m_list->doItemsLayout();
   m_list->viewport()->update();
+}
+
+void SideBar::addEntry(const QString& name, const QString& hint, std::function<void()> open) {
+  auto* entry = new Entry(name, hint, this);
+  connect(entry, &QPushButton::clicked, this, std::move(open));
+  layout()->addWidget(entry);
 }
 
 void SideBar::setCurrent(app::ConversationId id) {

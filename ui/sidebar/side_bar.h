@@ -2,6 +2,7 @@
 
 #include <QTimer>
 #include <QWidget>
+#include <functional>
 
 #include "app/store/conversation_types.h"
 
@@ -33,6 +34,8 @@ class SideBar final : public QWidget {
   /// Marks the open chat; 0: none.
   void setCurrent(app::ConversationId id);
   void focusSearch();
+  /// One more entry at the bottom: a page of the program, with a word beside its name.
+  void addEntry(const QString& name, const QString& hint, std::function<void()> open);
   QListView* list() const { return m_list; }
 
  public slots:
@@ -46,8 +49,6 @@ class SideBar final : public QWidget {
   void conversationAboutToBeDeleted(qint64 id);
   void exportRequested(qint64 id);
   void importRequested();
-  void modelsRequested();
-  void settingsRequested();
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -69,7 +70,6 @@ class SideBar final : public QWidget {
   QLineEdit* m_search;
   QListView* m_list;
   PlainLabel* m_empty;
-  QPushButton *m_models, *m_settings;
   QTimer m_heldTimer;    ///< single shot: what is held, at most twice a second
   QTimer m_searchTimer;  ///< single shot: a moment after the last key
   app::ConversationId m_currentChat = 0;
