@@ -24,8 +24,13 @@ class EngineHarness {
     std::vector<GeneratedToken> tokens;
     std::vector<std::string> stages;
     int prefillEvents = 0;
+    std::optional<Forecast> forecast;
+    std::optional<CacheProof> proof;
+    std::optional<BlockContent> block;
     bool started = false, unloaded = false, kept = false;
-    bool ended() const { return report || error || info || unloaded; }
+    bool ended() const {
+      return report || error || info || unloaded || forecast || proof || block;
+    }
   };
 
   EngineHarness() : engine([this](const Event& event) { hear(event); }) {}
@@ -97,6 +102,9 @@ class EngineHarness {
   }
   static void note(Heard& heard, const TurnFinished& e) { heard.report = e.report; }
   static void note(Heard& heard, const TurnFailed& e) { heard.error = e.error; }
+  static void note(Heard& heard, const ForecastReady& e) { heard.forecast = e.forecast; }
+  static void note(Heard& heard, const CacheVerified& e) { heard.proof = e.proof; }
+  static void note(Heard& heard, const BlockInspected& e) { heard.block = e.content; }
 
   std::mutex m_mutex;
   std::condition_variable m_changed;
