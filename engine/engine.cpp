@@ -26,6 +26,9 @@ RequestId Engine::generate(GenerateRequest request) {
 void Engine::cancel(RequestId id) {
   m_impl->loop.cancel(id);
 }
+RequestId Engine::inspectBlock(BlockId block) {
+  return m_impl->loop.inspectBlock(block);
+}
 void Engine::forget(std::string conversation) {
   m_impl->loop.forget(std::move(conversation));
 }

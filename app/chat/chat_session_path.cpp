@@ -113,10 +113,11 @@ std::vector<Message> ChatSession::path() const {
   return messages;
 }
 
-// The same for all turns of a branch: the last message on the path that has siblings.
+// The same for all turns of a branch, also those before it was one of several: the last message on
+// the path that came as a further version beside another.
 QString ChatSession::branchName() const {
   for (auto row = m_rows.rbegin(); row != m_rows.rend(); ++row) {
-    if (row->branchCount > 1) return QString::number(row->message.id);
+    if (row->branchIndex > 0) return QString::number(row->message.id);
   }
   return QStringLiteral("main");
 }

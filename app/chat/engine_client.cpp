@@ -76,6 +76,10 @@ void EngineClient::cancelLoad() {
   if (m_loading != 0) m_engine->cancel(m_loading);
 }
 
+RequestId EngineClient::inspectBlock(BlockId block) {
+  return m_engine->inspectBlock(block);
+}
+
 void EngineClient::forget(const QString& conversation) {
   m_engine->forget(toUtf8(conversation));
 }

@@ -36,6 +36,8 @@ class EngineClient final : public QObject {
   engine::RequestId generate(engine::GenerateRequest request);
   void cancel(engine::RequestId id);
   void cancelLoad();  ///< the load or reconfiguration that runs, if any
+  /// Ends in blockInspected() or turnFailed().
+  engine::RequestId inspectBlock(engine::BlockId block);
   void forget(const QString& conversation);
   void clearCache();
 

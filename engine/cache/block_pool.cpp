@@ -18,10 +18,10 @@ BlockPool::BlockPool(int nBlocks, int blockSize, EvictionListener onEvict)
   m_freeCount = nBlocks;
 }
 
-BlockId BlockPool::allocate(OwnerId owner) {
+BlockId BlockPool::allocate(OwnerId owner, int position) {
   VITRINE_CHECK(m_front >= 0, "allocate() without canAllocate()");
   const BlockId block = m_front;
-  allocateAt(block, owner);
+  allocateAt(block, owner, position);
   return block;
 }
 
@@ -48,7 +48,7 @@ BlockId BlockPool::findRun(int count) const {
   return best;
 }
 
-void BlockPool::allocateAt(BlockId block, OwnerId owner) {
+void BlockPool::allocateAt(BlockId block, OwnerId owner, int position) {
   VITRINE_CHECK(at(block).references == 0, "only an unreferenced block can be allocated");
   if (at(block).kept) {
     if (m_onEvict) m_onEvict(block);
@@ -60,6 +60,7 @@ void BlockPool::allocateAt(BlockId block, OwnerId owner) {
   taken.references = 1;
   taken.filled = 0;
   taken.owner = owner;
+  taken.position = position;
 }
 
 void BlockPool::acquire(BlockId block) {
@@ -104,6 +105,7 @@ void BlockPool::truncate(BlockId block, int count) {
   Block& target = at(block);
   VITRINE_CHECK(target.references == 1 && !target.kept, "only a private block can be cut");
   VITRINE_CHECK(count >= 0 && count <= target.filled, "cut behind the end");
+  if (count < target.filled) ++target.generation;
   target.filled = count;
 }
 
@@ -141,6 +143,7 @@ void BlockPool::makeFree(BlockId block) {
   freed.kept = false;
   freed.filled = 0;
   freed.owner = kNoOwner;
+  ++freed.generation;
   pushFront(block);
   ++m_freeCount;
 }

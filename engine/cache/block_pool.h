@@ -39,13 +39,14 @@ class BlockPool final {
   int availableCount() const { return m_freeCount + m_cachedCount; }
 
   bool canAllocate(int count) const { return count <= availableCount(); }
-  /// An empty block with one reference. Requires: canAllocate(1).
-  BlockId allocate(OwnerId owner);
+  /// An empty block with one reference, for the tokens at `position` and on of a sequence.
+  /// Requires: canAllocate(1).
+  BlockId allocate(OwnerId owner, int position = 0);
   /// First block of `count` adjacent ones that nobody uses, or -1. Prefers the run that evicts the
   /// fewest cached blocks.
   BlockId findRun(int count) const;
   /// Takes one certain unreferenced block, evicting what it held.
-  void allocateAt(BlockId block, OwnerId owner);
+  void allocateAt(BlockId block, OwnerId owner, int position = 0);
 
   /// One more sequence uses the block. Requires: it is used or cached.
   void acquire(BlockId block);
@@ -67,6 +68,11 @@ class BlockPool final {
   int references(BlockId block) const { return at(block).references; }
   bool isKept(BlockId block) const { return at(block).kept; }
   OwnerId owner(BlockId block) const { return at(block).owner; }
+  /// Of its first token in its sequence; sharing does not change it.
+  int position(BlockId block) const { return at(block).position; }
+  /// Changes whenever tokens that the block held are lost: equal numbers mean that it still holds
+  /// what it held (and maybe more behind).
+  std::uint32_t generation(BlockId block) const { return at(block).generation; }
   void setOwner(BlockId block, OwnerId owner) { at(block).owner = owner; }
 
   /// "" when all promises hold, else the first that is broken. For tests; linear in the pool.
@@ -77,6 +83,8 @@ class BlockPool final {
     std::int32_t references = 0;
     std::int32_t filled = 0;
     BlockId previous = -1, next = -1;  // in the list of unreferenced blocks
+    std::int32_t position = 0;
+    std::uint32_t generation = 0;
     OwnerId owner = kNoOwner;
     bool kept = false;
   };

@@ -18,7 +18,8 @@ KvCache::KvCache(Backend& backend)
                m_index.erase(block);
                ++m_evictedBlocks;
              }),
-      m_index(m_pool) {}
+      m_index(m_pool),
+      m_map(m_pool) {}
 
 // ---------------------------------------------------------------- beginning
 
@@ -56,7 +57,8 @@ Result<bool> KvCache::beginPaged(Sequence& sequence, PrefixMatch match, int head
       match.tailTokens = 0;
     } else {
       m_pool.acquire(match.tail);
-      const BlockId copy = m_pool.allocate(sequence.owner);
+      const auto position = static_cast<int>(sequence.table.size()) * m_blockSize;
+      const BlockId copy = m_pool.allocate(sequence.owner, position);
       sequence.table.push_back(copy);
       const auto copied = copyTail(sequence, match, copy);
       m_pool.release(match.tail);
@@ -139,7 +141,7 @@ bool KvCache::goOnInPlace(Sequence& sequence, const PrefixMatch& match, int nBlo
     } else if (block == match.tail) {
       takeOver(block, match.tailTokens, sequence.owner);
     } else {
-      m_pool.allocateAt(block, sequence.owner);
+      m_pool.allocateAt(block, sequence.owner, i * m_blockSize);
     }
     sequence.table.push_back(block);
   }
@@ -160,7 +162,7 @@ Result<bool> KvCache::copyIntoRun(Sequence& sequence, const PrefixMatch& match, 
     return false;
   }
   for (int i = 0; i < nBlocks; ++i) {
-    m_pool.allocateAt(run + i, sequence.owner);
+    m_pool.allocateAt(run + i, sequence.owner, i * m_blockSize);
     sequence.table.push_back(run + i);
   }
   Result<void> copied;
@@ -187,7 +189,8 @@ bool KvCache::reserve(Sequence& sequence, int tokens) {
   const auto needed = static_cast<std::size_t>(blocksFor(tokens));
   while (sequence.table.size() < needed) {
     if (!m_pool.canAllocate(1)) return false;
-    sequence.table.push_back(m_pool.allocate(sequence.owner));
+    const auto position = static_cast<int>(sequence.table.size()) * m_blockSize;
+    sequence.table.push_back(m_pool.allocate(sequence.owner, position));
   }
   return true;
 }
@@ -240,6 +243,13 @@ void KvCache::end(Sequence& sequence) {
       m_pool.setKept(block, true);
     }
   }
+  if (sequence.mode.keep && sequence.computed > 0) {
+    // What a later turn would find, which is not always the table: of equal blocks one stays.
+    PrefixMatch kept = m_index.match(
+        std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)));
+    if (kept.tail >= 0) kept.blocks.push_back(kept.tail);
+    m_map.record(sequence.owner, kept.blocks);
+  }
   // Backwards, so that a tail is evicted before the head that it needs.
   for (auto block = sequence.table.rbegin(); block != sequence.table.rend(); ++block) {
     m_pool.release(*block);
@@ -271,13 +281,16 @@ OwnerId KvCache::ownerFor(std::string_view conversation, std::string_view branch
     unused = static_cast<std::size_t>(gap - seen.begin());
   }
   if (unused == m_owners.size()) m_owners.emplace_back();
-  m_owners[unused] = Owner{std::string(conversation), std::string(branch)};
+  m_map.forget(static_cast<OwnerId>(unused));
+  m_owners[unused] = BlockOwner{std::string(conversation), std::string(branch)};
   return static_cast<OwnerId>(unused);
 }
 
 void KvCache::forget(std::string_view conversation) {
   for (std::size_t i = 0; i < m_owners.size(); ++i) {
-    if (m_owners[i].conversation == conversation) forgetOwner(static_cast<OwnerId>(i));
+    if (m_owners[i].conversation != conversation) continue;
+    forgetOwner(static_cast<OwnerId>(i));
+    m_map.forget(static_cast<OwnerId>(i));
   }
 }
 
@@ -311,6 +324,24 @@ void KvCache::clear() {
       m_pool.drop(block);
     }
   }
+}
+
+// ---------------------------------------------------------------- what others see
+
+void KvCache::describe(std::span<const Sequence* const> running, EngineSnapshot& snapshot) const {
+  m_map.describe(running, m_owners, snapshot);
+}
+
+Result<BlockContent> KvCache::inspect(BlockId block,
+                                      std::span<const Sequence* const> running) const {
+  if (block < 0 || block >= m_pool.size()) {
+    return fail(ErrorCode::kNotFound, "there is no block {}: the pool has blocks 0 to {}", block,
+                m_pool.size() - 1);
+  }
+  if (m_pool.references(block) == 0 && !m_pool.isKept(block)) {
+    return fail(ErrorCode::kNotFound, "block {} is free", block);
+  }
+  return m_map.inspect(block, running, m_owners);
 }
 
 // ---------------------------------------------------------------- tests

@@ -9,6 +9,7 @@
 #include "engine/backend/backend.h"
 #include "engine/base/result.h"
 #include "engine/cache/block_pool.h"
+#include "engine/cache/cache_map.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/cache/sequence.h"
 
@@ -19,10 +20,6 @@ namespace vitrine::engine {
 /// pool as it is shaped when this object is made. Inference thread only.
 class KvCache final {
  public:
-  struct Owner {
-    std::string conversation, branch;
-  };
-
   explicit KvCache(Backend& backend);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
@@ -49,11 +46,16 @@ class KvCache final {
 
   /// The label of a conversation's branch. Stays valid while blocks carry it.
   OwnerId ownerFor(std::string_view conversation, std::string_view branch);
-  const std::vector<Owner>& owners() const { return m_owners; }
+  const std::vector<BlockOwner>& owners() const { return m_owners; }
   /// Frees the cached blocks of a conversation, except where others' blocks build on them.
   void forget(std::string_view conversation);
   /// Frees every block that no sequence uses.
   void clear();
+
+  /// Cells and owners for the panels; `running`: the sequences that have blocks.
+  void describe(std::span<const Sequence* const> running, EngineSnapshot& snapshot) const;
+  /// What a block holds and for whom; kNotFound says why there is nothing to tell.
+  Result<BlockContent> inspect(BlockId block, std::span<const Sequence* const> running) const;
 
   /// Cached blocks that had to make room, since the start.
   std::uint64_t evictedBlocks() const { return m_evictedBlocks; }
@@ -78,7 +80,8 @@ class KvCache final {
   int m_blockSize;
   BlockPool m_pool;
   PrefixIndex m_index;
-  std::vector<Owner> m_owners;
+  CacheMap m_map;
+  std::vector<BlockOwner> m_owners;
   std::uint64_t m_evictedBlocks = 0;
 };
 

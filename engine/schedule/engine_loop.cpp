@@ -117,6 +117,13 @@ void EngineLoop::cancel(RequestId id) {
   m_wake.notify_one();
 }
 
+RequestId EngineLoop::inspectBlock(BlockId block) {
+  std::stop_token stop;
+  const RequestId id = newRequest(stop);
+  post(InspectBlock{id, block, std::move(stop)});
+  return id;
+}
+
 void EngineLoop::forget(std::string conversation) {
   post(Forget{std::move(conversation)});
 }
@@ -309,6 +316,20 @@ void EngineLoop::handle(Unload& command) {
   send(ModelUnloaded{command.id});
 }
 
+void EngineLoop::handle(InspectBlock& command) {
+  if (command.stop.stop_requested()) {
+    send(TurnFailed{command.id, Error{ErrorCode::kCancelled, "stopped on request"}});
+  } else if (!m_scheduler) {
+    send(TurnFailed{command.id, Error{ErrorCode::kNotFound,
+                                      "no model is loaded, so there is no "
+                                      "pool of blocks"}});
+  } else if (auto content = m_scheduler->inspectBlock(command.block)) {
+    send(BlockInspected{command.id, std::move(*content)});
+  } else {
+    send(TurnFailed{command.id, std::move(content).error()});
+  }
+}
+
 void EngineLoop::handle(Forget& command) {
   if (m_scheduler) m_scheduler->forget(command.conversation);
 }
@@ -433,6 +454,7 @@ void EngineLoop::send(const Event& event) {
   if (const auto* loaded = std::get_if<ModelLoaded>(&event)) forgetRequest(loaded->id);
   if (const auto* failed = std::get_if<LoadFailed>(&event)) forgetRequest(failed->id);
   if (const auto* unloaded = std::get_if<ModelUnloaded>(&event)) forgetRequest(unloaded->id);
+  if (const auto* inspected = std::get_if<BlockInspected>(&event)) forgetRequest(inspected->id);
   m_listener(event);
 }
 

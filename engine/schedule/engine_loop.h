@@ -43,6 +43,7 @@ class EngineLoop final {
   void unload();
   RequestId generate(GenerateRequest request);
   void cancel(RequestId id);
+  RequestId inspectBlock(BlockId block);
   void forget(std::string conversation);
   void clearCache();
   std::shared_ptr<const EngineSnapshot> snapshot() const;
@@ -66,12 +67,18 @@ class EngineLoop final {
   struct Unload {
     RequestId id;
   };
+  struct InspectBlock {
+    RequestId id;
+    BlockId block;
+    std::stop_token stop;
+  };
   struct Forget {
     std::string conversation;
   };
   struct ClearCache {};
   struct Wake {};
-  using Command = std::variant<SubmitTurn, Send, EndLoad, Apply, Unload, Forget, ClearCache, Wake>;
+  using Command = std::variant<SubmitTurn, Send, EndLoad, Apply, Unload, InspectBlock, Forget,
+                               ClearCache, Wake>;
 
   struct PendingLoad {
     RequestId id;
@@ -98,6 +105,7 @@ class EngineLoop final {
   void handle(EndLoad& command);
   void handle(Apply& command);
   void handle(Unload& command);
+  void handle(InspectBlock& command);
   void handle(Forget& command);
   void handle(ClearCache& command);
   void handle(Wake&) {}

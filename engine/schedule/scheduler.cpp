@@ -324,33 +324,23 @@ void Scheduler::describe(EngineSnapshot& snapshot) const {
   snapshot.promptTokens = m_totals.promptTokens;
   snapshot.generatedTokens = m_totals.generatedTokens;
 
-  const auto& owners = m_cache.owners();
-  std::vector<std::int16_t> shownAs(owners.size(), -1);
-  snapshot.blocks.resize(static_cast<std::size_t>(pool.size()));
-  for (BlockId block = 0; block < pool.size(); ++block) {
-    BlockCell& cell = snapshot.blocks[static_cast<std::size_t>(block)];
-    const int references = pool.references(block);
-    cell.state = references > 0       ? BlockState::kUsed
-                 : pool.isKept(block) ? BlockState::kCached
-                                      : BlockState::kFree;
-    cell.filled = static_cast<std::uint8_t>(std::min(pool.filled(block), 255));
-    cell.references = static_cast<std::uint16_t>(std::min(references, 65535));
-    const OwnerId owner = pool.owner(block);
-    if (owner == kNoOwner) continue;
-    auto& index = shownAs[static_cast<std::size_t>(owner)];
-    if (index < 0) {
-      index = static_cast<std::int16_t>(snapshot.owners.size());
-      const auto& names = owners[static_cast<std::size_t>(owner)];
-      CacheOwner& added = snapshot.owners.emplace_back();
-      added.conversation = names.conversation;
-      added.branch = names.branch;
-    }
-    cell.owner = index;
-    CacheOwner& shown = snapshot.owners[static_cast<std::size_t>(index)];
-    shown.tokens += pool.filled(block);
-    ++shown.blocks;
-    shown.bytes += snapshot.bytesPerBlock;
-  }
+  m_cache.describe(runningSequences(), snapshot);
+  const auto chains = std::ranges::count_if(
+      snapshot.owners, [](const CacheOwner& owner) { return !owner.chain.empty(); });
+  snapshot.contiguousBytes =
+      static_cast<std::uint64_t>(chains) *
+      static_cast<std::uint64_t>(m_cache.blocksFor(m_options.contextTokens)) *
+      snapshot.bytesPerBlock;
+}
+
+Result<BlockContent> Scheduler::inspectBlock(BlockId block) const {
+  return m_cache.inspect(block, runningSequences());
+}
+
+std::vector<const Sequence*> Scheduler::runningSequences() const {
+  std::vector<const Sequence*> sequences;
+  for (const TurnPointer& turn : m_running) sequences.push_back(&turn->sequence);
+  return sequences;
 }
 
 std::string Scheduler::checkInvariants() const {

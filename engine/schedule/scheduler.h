@@ -57,6 +57,7 @@ class Scheduler final {
 
   /// Cells, owners and counts.
   void describe(EngineSnapshot& snapshot) const;
+  Result<BlockContent> inspectBlock(BlockId block) const;
   /// "" when all promises of pool, index and sequences hold. For tests.
   std::string checkInvariants() const;
 
@@ -79,6 +80,7 @@ class Scheduler final {
   KvUse kvUse(const Turn& turn) const;
   TurnReport makeReport(const Turn& turn, StopReason reason) const;
   void removeEnded();
+  std::vector<const Sequence*> runningSequences() const;
 
   Backend& m_backend;
   Options m_options;

@@ -68,6 +68,41 @@ class TestEngine : public QObject {
     config.backend = BackendKind::kReference;
   }
 
+  void tellsWhatABlockHolds() {
+    EngineHarness h;
+    const auto early = h.wait(h.engine.inspectBlock(0));
+    QCOMPARE(early.error->code, ErrorCode::kNotFound);
+    QVERIFY(h.load(parrot, config).info);
+    const std::string history = "one two three four five six seven eight nine ten eleven twelve";
+    GenerateRequest request = greedyChat({user(history)}, 4, "chat");
+    request.branch = "main";
+    QVERIFY(h.ask(request).report);
+    request.branch = "9";
+    std::get<ChatPrompt>(request.prompt).messages[0].content += " and more than that";
+    QVERIFY(h.ask(request).report);
+
+    const auto snapshot = h.idleSnapshot();
+    QCOMPARE(snapshot->owners.size(), std::size_t{2});
+    const CacheOwner& first = snapshot->owners[0];
+    QVERIFY(first.sharedBlocks > 0);
+    QCOMPARE(first.sharedBlocks, snapshot->owners[1].sharedBlocks);
+    QCOMPARE(snapshot->contiguousBytes, 2 * 256 / 16 * snapshot->bytesPerBlock);
+    const auto tokens = promptTokens(*h.engine.model(), {user(history)});
+    const auto heard = h.wait(h.engine.inspectBlock(first.chain[0]));
+    QVERIFY2(heard.block, heard.error ? heard.error->message.c_str() : "");
+    QCOMPARE(heard.block->firstPosition, 0);
+    QCOMPARE(heard.block->tokens, std::vector<TokenId>(tokens.begin(), tokens.begin() + 16));
+    QCOMPARE(heard.block->holders.size(), std::size_t{2});
+    QCOMPARE(heard.block->holders[1].branch, std::string("9"));
+
+    for (BlockId block = 0; block < static_cast<int>(snapshot->blocks.size()); ++block) {
+      if (snapshot->blocks[static_cast<std::size_t>(block)].state != BlockState::kFree) continue;
+      const auto free = h.wait(h.engine.inspectBlock(block));
+      QCOMPARE(free.error->code, ErrorCode::kNotFound);
+      break;
+    }
+  }
+
   void loadsAnswersAndReports() {
     EngineHarness h;
     QCOMPARE(h.engine.snapshot()->state, EngineState::kEmpty);
