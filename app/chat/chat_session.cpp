@@ -253,7 +253,7 @@ void ChatSession::postRequest() {
       });
   m_promptOrigins = std::move(prompt.origins);
   request.prompt = ChatPrompt{std::move(prompt.messages)};
-  m_beforeRequestMs = static_cast<double>(m_sinceSend.nsecsElapsed()) / 1e6;
+  m_metrics.beforeRequestMs = static_cast<double>(m_sinceSend.nsecsElapsed()) / 1e6;
   m_request = m_lastRequest = m_engine.generate(std::move(request));
   m_streamingRow = rowOf(m_answer.id);
 }
@@ -295,11 +295,9 @@ void ChatSession::onTokens(quint64 id, const QString& text,
 void ChatSession::onFinished(quint64 id, const TurnReport& report) {
   if (id != m_request) return;
   const bool cancelled = report.stopReason == StopReason::kCancelled;
-  const double firstPaintMs = m_metrics.firstPaintMs;
   m_metrics.report = report;
   m_metrics.report.text.clear();
   m_metrics.report.tokenIds.clear();
-  m_metrics.firstPaintMs = firstPaintMs;
   m_metrics.sampling.insert(QStringLiteral("seed"), QString::number(report.seed));
   const QString text = toQString(report.text);
   // The report is the whole answer; what is on screen is kept even where it says less.
@@ -380,7 +378,7 @@ void ChatSession::endTurn(MessageState state) {
 void ChatSession::onFirstPaint(quint64 id, double milliseconds) {
   if (id != m_lastRequest) return;
   // The store's write comes before the engine's clock starts; the person waits for both.
-  m_metrics.firstPaintMs = milliseconds + m_beforeRequestMs;
+  m_metrics.firstPaintMs = milliseconds + m_metrics.beforeRequestMs;
   if (isRunning()) return;  // stored with the rest at the end
   m_answer.metrics = toJson(m_metrics);
   m_tree[m_answer.id].metrics = m_answer.metrics;

@@ -67,8 +67,11 @@ class ChatSession final : public QObject {
   bool isRunning() const { return m_phase != TurnPhase::kIdle; }
   /// Row of the answer that is being written, or −1.
   int streamingRow() const { return m_streamingRow; }
-  /// The engine's id of the running turn, for EngineClient::reportFirstPaint(); 0: none.
+  /// The engine's id of the running turn; 0: none.
   engine::RequestId runningRequest() const { return m_request; }
+  /// Of the turn that runs or ran last, for EngineClient::reportFirstPaint(): a short answer ends
+  /// before it is painted. 0: none.
+  engine::RequestId lastRequest() const { return m_lastRequest; }
   int prefillDone() const { return m_prefillDone; }
   int prefillTotal() const { return m_prefillTotal; }
   /// The last failure until the next turn starts.
@@ -157,7 +160,6 @@ class ChatSession final : public QObject {
   Message m_answer;
   TurnMetrics m_metrics;
   QElapsedTimer m_sinceSend;
-  double m_beforeRequestMs = 0;  // from send to the engine's queue
   int m_streamingRow = -1;
   int m_promptTokens = 0, m_generatedTokens = 0;
   int m_prefillDone = 0, m_prefillTotal = 0;

@@ -1,6 +1,7 @@
 #include "app/chat/turn_metrics.h"
 
 #include <QJsonArray>
+#include <algorithm>
 
 #include "app/text.h"
 
@@ -15,6 +16,37 @@ StopReason stopReasonFrom(const QString& word) {
     if (word == QLatin1String(toString(reason))) return reason;
   }
   return StopReason::kEnd;
+}
+
+ReuseCause reuseCauseFrom(const QString& word) {
+  for (const ReuseCause cause : {ReuseCause::kNew, ReuseCause::kChanged, ReuseCause::kEvicted,
+                                 ReuseCause::kPrecision, ReuseCause::kOff}) {
+    if (word == QLatin1String(toString(cause))) return cause;
+  }
+  return ReuseCause::kNone;
+}
+
+// A letter a token: an answer of 2,000 tokens takes 2 KB.
+constexpr char kCauseLetters[] = {'-', 'p', 'b', 'r', 's'};
+
+QString causeLetters(const std::vector<StallCause>& causes) {
+  QString letters;
+  letters.reserve(static_cast<qsizetype>(causes.size()));
+  for (const StallCause cause : causes) {
+    letters += QLatin1Char(kCauseLetters[static_cast<std::size_t>(cause) % 5]);
+  }
+  return letters;
+}
+
+std::vector<StallCause> causesFrom(const QString& letters) {
+  std::vector<StallCause> causes;
+  for (const QChar letter : letters) {
+    const auto* found = std::find(std::begin(kCauseLetters), std::end(kCauseLetters), letter);
+    causes.push_back(found == std::end(kCauseLetters)
+                         ? StallCause::kNone
+                         : static_cast<StallCause>(found - std::begin(kCauseLetters)));
+  }
+  return causes;
 }
 
 // Three decimals are a microsecond, and keep the stored text short.
@@ -53,6 +85,10 @@ QJsonObject toJson(const TurnMetrics& metrics) {
   if (metrics.firstPaintMs > 0) {
     json[QLatin1String("first_paint_ms")] = rounded(metrics.firstPaintMs);
   }
+  if (metrics.beforeRequestMs > 0) {
+    json[QLatin1String("before_request_ms")] = rounded(metrics.beforeRequestMs);
+  }
+  if (r.forecastTtftMs >= 0) json[QLatin1String("forecast_ttft_ms")] = rounded(r.forecastTtftMs);
   json[QLatin1String("tpot_ms")] = rounded(r.tpotMs);
   json[QLatin1String("tpot_p50_ms")] = rounded(r.tpotP50Ms);
   json[QLatin1String("tpot_p95_ms")] = rounded(r.tpotP95Ms);
@@ -68,7 +104,29 @@ QJsonObject toJson(const TurnMetrics& metrics) {
                   {QStringLiteral("prefill"), rounded(r.ttft.prefill)},
                   {QStringLiteral("sample"), rounded(r.ttft.sample)},
                   {QStringLiteral("detokenize"), rounded(r.ttft.detokenize)}};
+  if (!r.chunks.empty()) {
+    QJsonArray chunks;  // [tokens, milliseconds, tokens of others]
+    for (const PrefillChunk& chunk : r.chunks) {
+      chunks.append(QJsonArray{chunk.tokens, rounded(chunk.milliseconds), chunk.othersTokens});
+    }
+    json[QLatin1String("prefill_chunks")] = chunks;
+  }
+  json[QLatin1String("reuse_cause")] = QLatin1String(toString(r.reuse.cause));
   json[QLatin1String("reuse_reason")] = toQString(r.reuse.reason);
+  if (!r.reuse.cachedText.empty() || !r.reuse.promptText.empty()) {
+    json[QLatin1String("reuse_difference")] =
+        QJsonObject{{QStringLiteral("position"), r.reuse.firstNewPosition},
+                    {QStringLiteral("cached"), toQString(r.reuse.cachedText)},
+                    {QStringLiteral("prompt"), toQString(r.reuse.promptText)}};
+  }
+  if (r.restore.tokens > 0) {
+    json[QLatin1String("restore")] =
+        QJsonObject{{QStringLiteral("tokens"), r.restore.tokens},
+                    {QStringLiteral("bytes"), bytes(r.restore.bytes)},
+                    {QStringLiteral("ms"), rounded(r.restore.milliseconds)},
+                    {QStringLiteral("recompute_ms"), rounded(r.restore.recomputeMs)},
+                    {QStringLiteral("restored"), r.restore.restored}};
+  }
   json[QLatin1String("kv")] =
       QJsonObject{{QStringLiteral("bytes_used"), bytes(r.kv.bytesUsed)},
                   {QStringLiteral("bytes_reserved"), bytes(r.kv.bytesReserved)},
@@ -79,6 +137,18 @@ QJsonObject toJson(const TurnMetrics& metrics) {
   QJsonArray tokenMs;
   for (const float ms : r.tokenMs) tokenMs.append(rounded(ms));
   json[QLatin1String("token_ms")] = tokenMs;
+  const auto stalls = [](StallCause cause) { return cause != StallCause::kNone; };
+  if (std::any_of(r.tokenCauses.begin(), r.tokenCauses.end(), stalls)) {
+    json[QLatin1String("token_causes")] = causeLetters(r.tokenCauses);
+  }
+  if (!r.tokenRows.empty()) {
+    // One position a token is how a cache works: ones at the end are left out.
+    auto end = r.tokenRows.end();
+    while (end != r.tokenRows.begin() && *(end - 1) == 1) --end;
+    QJsonArray rows;
+    for (auto row = r.tokenRows.begin(); row != end; ++row) rows.append(*row);
+    json[QLatin1String("token_rows")] = rows;
+  }
   json[QLatin1String("backend")] = toQString(r.backend);
   json[QLatin1String("weights")] = toQString(r.weights);
   json[QLatin1String("activations")] = toQString(r.activations);
@@ -103,6 +173,9 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.seed = json.value(QLatin1String("seed")).toString().toULongLong();
   r.ttftMs = numberOf(json, "ttft_ms");
   metrics.firstPaintMs = numberOf(json, "first_paint_ms");
+  metrics.beforeRequestMs = numberOf(json, "before_request_ms");
+  const QJsonValue forecast = json.value(QLatin1String("forecast_ttft_ms"));
+  if (forecast.isDouble()) r.forecastTtftMs = forecast.toDouble();
   r.tpotMs = numberOf(json, "tpot_ms");
   r.tpotP50Ms = numberOf(json, "tpot_p50_ms");
   r.tpotP95Ms = numberOf(json, "tpot_p95_ms");
@@ -114,7 +187,24 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.ttft = {part("render"),  part("tokenize"), part("match"),  part("queue"),
             part("restore"), part("prefill"),  part("sample"), part("detokenize")};
   r.reuse.reusedTokens = r.reuse.firstNewPosition = r.reusedTokens;
+  r.reuse.cause = reuseCauseFrom(json.value(QLatin1String("reuse_cause")).toString());
   r.reuse.reason = textOf(json, "reuse_reason");
+  const QJsonObject difference = json.value(QLatin1String("reuse_difference")).toObject();
+  if (!difference.isEmpty()) {
+    r.reuse.firstNewPosition = intOf(difference, "position");
+    r.reuse.cachedText = textOf(difference, "cached");
+    r.reuse.promptText = textOf(difference, "prompt");
+  }
+  const QJsonArray chunks = json.value(QLatin1String("prefill_chunks")).toArray();
+  for (const QJsonValue value : chunks) {
+    const QJsonArray chunk = value.toArray();
+    r.chunks.push_back(
+        {chunk.at(0).toInt(), static_cast<float>(chunk.at(1).toDouble()), chunk.at(2).toInt()});
+  }
+  const QJsonObject restore = json.value(QLatin1String("restore")).toObject();
+  r.restore = {intOf(restore, "tokens"), bytesOf(restore, "bytes"), numberOf(restore, "ms"),
+               numberOf(restore, "recompute_ms"),
+               restore.value(QLatin1String("restored")).toBool()};
   const QJsonObject kv = json.value(QLatin1String("kv")).toObject();
   r.kv.bytesUsed = bytesOf(kv, "bytes_used");
   r.kv.bytesReserved = bytesOf(kv, "bytes_reserved");
@@ -124,6 +214,12 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.kv.blockSize = intOf(kv, "block_size");
   const QJsonArray tokenMs = json.value(QLatin1String("token_ms")).toArray();
   for (const QJsonValue ms : tokenMs) r.tokenMs.push_back(static_cast<float>(ms.toDouble()));
+  r.tokenCauses = causesFrom(json.value(QLatin1String("token_causes")).toString());
+  const QJsonValue rows = json.value(QLatin1String("token_rows"));
+  if (rows.isArray()) {
+    for (const QJsonValue row : rows.toArray()) r.tokenRows.push_back(row.toInt());
+    if (r.tokenRows.size() < r.tokenMs.size()) r.tokenRows.resize(r.tokenMs.size(), 1);
+  }
   r.backend = textOf(json, "backend");
   r.weights = textOf(json, "weights");
   r.activations = textOf(json, "activations");

@@ -13,8 +13,9 @@ namespace vitrine::app {
 /// run the same turn again (the receipt).
 struct TurnMetrics {
   engine::TurnReport report;
-  double firstPaintMs = 0;  ///< send pressed to first text on screen; 0: not seen
-  QString model;            ///< as the file calls itself
+  double beforeRequestMs = 0;  ///< send pressed to the engine's queue: the question is stored
+  double firstPaintMs = 0;     ///< send pressed to first text on screen; 0: not seen
+  QString model;               ///< as the file calls itself
   QString modelFingerprint;
   QString quantization;
   int contextTokens = 0;  ///< limit in force

@@ -121,7 +121,9 @@ void TestChatSession::whatIsShownIsWhatIsStored() {
     QVERIFY(stored[1].state == MessageState::kStreaming);
     QVERIFY(session->isRunning());
     QTRY_VERIFY(!session->isRunning());
-    app.engine->reportFirstPaint(1);
+    // A short answer is painted after its end.
+    app.engine->reportFirstPaint(session->lastRequest());
+    QVERIFY(lastRow(*session).metrics.firstPaintMs > 0);
     ids = lastRow(*session).message.tokenIds;
     QVERIFY(!ids.empty());
   }
@@ -133,6 +135,8 @@ void TestChatSession::whatIsShownIsWhatIsStored() {
   QCOMPARE(lastRow(*again).message.tokenIds, ids);
   QVERIFY(lastRow(*again).metrics.known());
   QCOMPARE(lastRow(*again).metrics.model, QStringLiteral("tiny"));
+  QVERIFY(lastRow(*again).metrics.firstPaintMs > lastRow(*again).metrics.beforeRequestMs);
+  QVERIFY(lastRow(*again).metrics.beforeRequestMs > 0);
   QVERIFY(again->contextUsed() > 0);
 }
 

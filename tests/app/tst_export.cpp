@@ -12,6 +12,7 @@
 #include "app/store/conversation_store.h"
 
 using namespace vitrine::app;
+namespace engine = vitrine::engine;
 
 namespace {
 
@@ -145,6 +146,7 @@ class TestExport : public QObject {
   void filesAreWrittenWholeOrNotAtAll();
   void fileNamesAreHarmless();
   void metricsComeBack();
+  void whereTheTimeWentComesBack();
 };
 
 void TestExport::markdownTurnsAreOursAlone() {
@@ -470,6 +472,71 @@ void TestExport::metricsComeBack() {
                                 {QStringLiteral("kv"), 5},
                                 {QStringLiteral("token_ms"), QJsonObject()}})
                .known());
+}
+
+void TestExport::whereTheTimeWentComesBack() {
+  TurnMetrics metrics;
+  engine::TurnReport& report = metrics.report;
+  report.promptTokens = 600;
+  report.reusedTokens = 57;
+  report.ttft.restore = 4.5F;
+  report.ttft.detokenize = 0.25F;
+  report.chunks = {{256, 900.5F, 0}, {87, 410.25F, 12}};
+  report.reuse = {57, 57, engine::ReuseCause::kChanged, "changed at token 57", "a <b>", "漢字\n"};
+  report.restore = {4096, 123456789, 60.5, 3100.25, true};
+  report.forecastTtftMs = 1300;
+  report.tokenMs = {1311, 9, 30, 9, 12};
+  report.tokenCauses = {engine::StallCause::kNone, engine::StallCause::kOthersPrefill,
+                        engine::StallCause::kLargerBatch, engine::StallCause::kPutBack,
+                        engine::StallCause::kSystem};
+  report.tokenRows = {343, 1, 58, 1, 1};
+  metrics.beforeRequestMs = 1.5;
+  const QJsonObject stored = toJson(metrics);
+  QCOMPARE(stored.value(QStringLiteral("token_causes")).toString(), QStringLiteral("-pbrs"));
+  QCOMPARE(stored.value(QStringLiteral("token_rows")).toArray().size(), 3);
+
+  const TurnMetrics again = turnMetricsFromJson(stored);
+  const engine::TurnReport& r = again.report;
+  QCOMPARE(r.ttft.restore, 4.5F);
+  QCOMPARE(r.ttft.detokenize, 0.25F);
+  QCOMPARE(r.chunks.size(), std::size_t(2));
+  QCOMPARE(r.chunks[1].tokens, 87);
+  QCOMPARE(r.chunks[1].milliseconds, 410.25F);
+  QCOMPARE(r.chunks[1].othersTokens, 12);
+  QVERIFY(r.reuse.cause == engine::ReuseCause::kChanged);
+  QCOMPARE(r.reuse.cachedText, std::string("a <b>"));
+  QCOMPARE(r.reuse.promptText, std::string("漢字\n"));
+  QVERIFY(r.restore.restored);
+  QCOMPARE(r.restore.tokens, 4096);
+  QCOMPARE(r.restore.bytes, std::uint64_t(123456789));
+  QCOMPARE(r.restore.recomputeMs, 3100.25);
+  QCOMPARE(r.forecastTtftMs, 1300.0);
+  QCOMPARE(again.beforeRequestMs, 1.5);
+  QVERIFY(r.tokenCauses == report.tokenCauses);
+  QVERIFY(r.tokenRows == report.tokenRows);
+  QCOMPARE(toJson(again), stored);
+
+  // The receipt in an exported chat carries them as they are.
+  ExportDocument document = documentOf(kAwkward);
+  document.path[1].metrics = stored;
+  const QJsonObject json =
+      QJsonDocument::fromJson(*exportBytes(document, ExportFormat::kJson)).object();
+  bool found = false;
+  for (const QJsonValue message : json.value(QStringLiteral("messages")).toArray()) {
+    found |= message.toObject().value(QStringLiteral("metrics")).toObject() == stored;
+  }
+  QVERIFY(found);
+
+  // What an earlier version stored has none of it.
+  const QJsonObject old{{QStringLiteral("prompt_tokens"), 10},
+                        {QStringLiteral("reused_tokens"), 4},
+                        {QStringLiteral("reuse_reason"), QStringLiteral("edited")}};
+  const TurnMetrics before = turnMetricsFromJson(old);
+  QVERIFY(before.known());
+  QCOMPARE(before.report.forecastTtftMs, -1.0);
+  QCOMPARE(before.report.reuse.firstNewPosition, 4);
+  QVERIFY(before.report.chunks.empty() && before.report.tokenRows.empty());
+  QVERIFY(before.report.reuse.cause == engine::ReuseCause::kNone);
 }
 
 QTEST_MAIN(TestExport)

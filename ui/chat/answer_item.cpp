@@ -81,10 +81,16 @@ void AnswerItem::setRow(const app::MessageRow& row, bool running) {
   m_branchIndex = row.branchIndex;
   m_branchCount = row.branchCount;
   m_inContext = row.inContext;
+  // The first text of a turn may come with its end.
+  if (running && !m_running) m_paintDue = true;
   m_running = running;
   m_view->setSource(row.message.text);
   m_view->setStreaming(running && !row.message.text.isEmpty());
   m_view->setVisible(!row.message.text.isEmpty());
+  if (m_paintDue && !row.message.text.isEmpty()) {
+    m_paintDue = false;
+    m_view->announceNextPaint();
+  }
   if (!running) m_phase = app::TurnPhase::kIdle;
 
   const bool known = row.metrics.known();

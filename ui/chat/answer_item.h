@@ -28,7 +28,7 @@ class AnswerItem final : public MessageItem {
   void setFailure(const QString& message, const std::vector<app::WayOut>& ways);
 
  signals:
-  /// Text of the running answer is on screen for the first time.
+  /// Text of the answer that runs (or ran) is on screen for the first time.
   void firstTextPainted();
 
  protected:
@@ -46,6 +46,7 @@ class AnswerItem final : public MessageItem {
   PlainLabel* m_reason;
   app::TurnPhase m_phase = app::TurnPhase::kIdle;
   bool m_running = false;
+  bool m_paintDue = false;  ///< the text of the turn that runs was not on screen yet
   bool m_showsBar = false;
   bool m_inContext = true;
   int m_branchIndex = 0, m_branchCount = 1;

@@ -78,8 +78,8 @@ ChatView::ChatView(Services services, QWidget* parent)
   });
   connect(m_transcript, &Transcript::wayOutChosen, this, &ChatView::resolve);
   connect(m_transcript, &Transcript::firstTextPainted, this, [this] {
-    if (m_session && m_session->runningRequest() != 0) {
-      m_engine.reportFirstPaint(m_session->runningRequest());
+    if (m_session && m_session->lastRequest() != 0) {
+      m_engine.reportFirstPaint(m_session->lastRequest());
     }
   });
 

@@ -26,7 +26,6 @@ void MarkdownView::setSource(const QString& source) {
 void MarkdownView::setStreaming(bool streaming) {
   if (streaming == m_streaming) return;
   m_streaming = streaming;
-  m_firstPaintDue = streaming;
   viewport()->update();
 }
 
@@ -148,8 +147,8 @@ void MarkdownView::paintEvent(QPaintEvent* event) {
     paintFrames(painter, event->rect());
   }
   TextView::paintEvent(event);
+  if (std::exchange(m_firstPaintDue, false)) emit firstTextPainted();
   if (m_streaming) {
-    if (std::exchange(m_firstPaintDue, false)) emit firstTextPainted();
     QTextCursor end(document());
     end.movePosition(QTextCursor::End);
     const QRect at = cursorRect(end);

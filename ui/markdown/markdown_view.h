@@ -21,13 +21,15 @@ class MarkdownView final : public TextView {
   void setSource(const QString& source);
   QString sourceText() const override { return m_writer.source(); }
   void setStreaming(bool streaming);
+  /// The next painting is told by firstTextPainted().
+  void announceNextPaint() { m_firstPaintDue = true; }
   const DocumentWriter& writer() const { return m_writer; }
   /// The code of a block, exactly as it stands in the source.
   QString code(int index) const;
 
  signals:
   void codeCopied();
-  /// Text of an answer that is being written was painted for the first time.
+  /// See announceNextPaint().
   void firstTextPainted();
 
  protected:
