@@ -7,13 +7,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "app/server/api_server.h"
 #include "app/text.h"
 
 namespace vitrine::app {
 namespace {
 
 constexpr int kMaxRecentModels = 10;
-constexpr int kServerPort = 8642;  // one that other programs of this kind leave free
 
 // Paths are kept percent-encoded: an INI file holds text, and a file name is any bytes.
 QString encodePath(const std::filesystem::path& path) {
@@ -289,7 +289,7 @@ void Settings::setServerEnabled(bool on) {
 int Settings::serverPort() const {
   bool ok = false;
   const int port = m_settings.value(QStringLiteral("server/port")).toInt(&ok);
-  return ok && port >= 1024 && port <= 65535 ? port : kServerPort;
+  return ok && port >= 1024 && port <= 65535 ? port : ApiServer::kDefaultPort;
 }
 
 void Settings::setServerPort(int port) {

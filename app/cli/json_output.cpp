@@ -1,6 +1,7 @@
 #include "app/cli/json_output.h"
 
 #include "app/cli/command.h"
+#include "app/server/api_request.h"
 
 namespace vitrine::app::cli {
 
@@ -43,38 +44,14 @@ void printJson(const Json& value) {
 }
 
 engine::Result<std::vector<engine::ChatMessage>> parseMessages(const std::string& json) {
-  Json list = Json::parse(json, nullptr, false);
-  if (list.is_discarded()) return fail(ErrorCode::kInvalidArgument, "the messages are no JSON");
-  if (list.is_object() && list.contains("messages")) list = list["messages"];
-  if (!list.is_array()) {
+  nlohmann::json body = nlohmann::json::parse(json, nullptr, false);
+  if (body.is_discarded()) return fail(ErrorCode::kInvalidArgument, "the messages are no JSON");
+  if (body.is_array()) body = nlohmann::json{{"messages", std::move(body)}};
+  if (!body.is_object()) {
     return fail(ErrorCode::kInvalidArgument, "expected a list of messages, got {}",
-                list.type_name());
+                body.type_name());
   }
-  std::vector<engine::ChatMessage> messages;
-  for (const Json& entry : list) {
-    if (!entry.is_object() || !entry.contains("role") || !entry["role"].is_string()) {
-      return fail(ErrorCode::kInvalidArgument, "message {} has no role", messages.size());
-    }
-    engine::ChatMessage message;
-    message.role = entry["role"];
-    const Json content = entry.value("content", Json());
-    if (content.is_string()) {
-      message.content = content;
-    } else if (content.is_array()) {
-      for (const Json& part : content) {
-        if (!part.is_object() || part.value("type", "") != "text" || !part.contains("text")) {
-          return fail(ErrorCode::kUnsupported, "message {} has a part that is no text",
-                      messages.size());
-        }
-        message.content += part["text"].get<std::string>();
-      }
-    } else if (!content.is_null()) {
-      return fail(ErrorCode::kInvalidArgument, "the content of message {} is no text",
-                  messages.size());
-    }
-    messages.push_back(std::move(message));
-  }
-  return messages;
+  return readMessages(body);
 }
 
 std::string summary(const engine::TurnReport& report) {

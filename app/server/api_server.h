@@ -22,11 +22,14 @@ namespace vitrine::app {
 /// requests get status 503.
 class ApiServer final {
  public:
+  /// One that other programs of this kind leave free.
+  static constexpr int kDefaultPort = 8642;
+
   struct Options {
     std::string host = "127.0.0.1";
-    int port = 8080;         ///< 0: a free one
-    std::string apiKey;      ///< empty: none is asked for
-    std::string corsOrigin;  ///< the one web origin that may call, or "*"; empty: none
+    int port = kDefaultPort;  ///< 0: a free one
+    std::string apiKey;       ///< empty: none is asked for
+    std::string corsOrigin;   ///< the one web origin that may call, or "*"; empty: none
     std::size_t maxBodyBytes = std::size_t{16} << 20U;
     std::string modelName;  ///< what /v1/models says; empty: the file's name
   };
@@ -42,7 +45,7 @@ class ApiServer final {
   /// Waits until all connections are closed. May be called twice, and by any thread.
   void stop();
   int port() const;
-  /// "http://127.0.0.1:8080"
+  /// "http://127.0.0.1:8642"
   std::string url() const;
 
  private:
