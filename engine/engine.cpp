@@ -23,6 +23,12 @@ void Engine::unload() {
 RequestId Engine::generate(GenerateRequest request) {
   return m_impl->loop.generate(std::move(request));
 }
+RequestId Engine::forecast(GenerateRequest request) {
+  return m_impl->loop.forecast(std::move(request));
+}
+RequestId Engine::verifyCache(GenerateRequest request) {
+  return m_impl->loop.verifyCache(std::move(request));
+}
 void Engine::cancel(RequestId id) {
   m_impl->loop.cancel(id);
 }

@@ -68,6 +68,14 @@ RequestId EngineClient::generate(GenerateRequest request) {
   return id;
 }
 
+RequestId EngineClient::forecast(GenerateRequest request) {
+  return m_engine->forecast(std::move(request));
+}
+
+RequestId EngineClient::verifyCache(GenerateRequest request) {
+  return m_engine->verifyCache(std::move(request));
+}
+
 void EngineClient::cancel(RequestId id) {
   m_engine->cancel(id);
 }

@@ -34,6 +34,9 @@ class EngineClient final : public QObject {
   engine::RequestId reconfigure(const engine::EngineConfig& config);
   void unload();
   engine::RequestId generate(engine::GenerateRequest request);
+  // Questions; each ends in its signal below, or in turnFailed().
+  engine::RequestId forecast(engine::GenerateRequest request);
+  engine::RequestId verifyCache(engine::GenerateRequest request);
   void cancel(engine::RequestId id);
   void cancelLoad();  ///< the load or reconfiguration that runs, if any
   /// Ends in blockInspected() or turnFailed().

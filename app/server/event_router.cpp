@@ -101,7 +101,9 @@ EventRouter::Totals EventRouter::totals() const {
 }
 
 void EventRouter::count(const Event& event) {
-  if (std::holds_alternative<engine::TurnFailed>(event)) ++m_totals.failed;
+  // A turn that is stopped finishes; what fails by being stopped was a question about the cache.
+  const auto* failed = std::get_if<engine::TurnFailed>(&event);
+  if (failed != nullptr && failed->error.code != engine::ErrorCode::kCancelled) ++m_totals.failed;
   const auto* finished = std::get_if<engine::TurnFinished>(&event);
   if (finished == nullptr) return;
   const engine::TurnReport& report = finished->report;

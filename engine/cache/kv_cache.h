@@ -34,6 +34,12 @@ class KvCache final {
   /// fewer than `headroomBlocks` would be left for the sequences that run. Requires: an empty
   /// table.
   Result<bool> begin(Sequence& sequence, int headroomBlocks);
+  /// What begin() would reuse and take for such a sequence, and how many cached blocks would have
+  /// to go for it. Nothing changes; only the tokens and the mode are looked at.
+  struct Preview {
+    int reusedTokens = 0, newBlocks = 0, evictedBlocks = 0;
+  };
+  Preview preview(const Sequence& sequence) const;
   /// Blocks for all positions below `tokens`. False if the pool has none left; those that were
   /// given stay.
   bool reserve(Sequence& sequence, int tokens);

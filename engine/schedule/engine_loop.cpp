@@ -106,6 +106,43 @@ RequestId EngineLoop::generate(GenerateRequest request) {
   return id;
 }
 
+/// Builds the question's prompt on the thread for prompts; the engine's thread answers.
+template <typename Ask>
+RequestId EngineLoop::ask(GenerateRequest request) {
+  std::stop_token stop;
+  const RequestId id = newRequest(stop);
+  auto shared = std::make_shared<GenerateRequest>(std::move(request));
+  m_prompts->post([this, id, shared, stop] {
+    const auto failWith = [&](Error error) { post(Send{TurnFailed{id, std::move(error)}}); };
+    if (stop.stop_requested()) {
+      failWith(Error{ErrorCode::kCancelled, "stopped before it was answered"});
+      return;
+    }
+    auto found = modelForPrompt();
+    if (!found) return failWith(std::move(found).error());
+    const Model& model = *found->model;
+    auto prompt =
+        buildAnyPrompt(model.chatTemplate(), model.tokenizer(), *shared, found->contextTokens);
+    if (!prompt) return failWith(std::move(prompt).error());
+    Ask question;
+    question.id = id;
+    question.request = std::move(*shared);
+    question.prompt = std::move(*prompt);
+    question.model = std::move(found->model);
+    question.stop = stop;
+    post(std::move(question));
+  });
+  return id;
+}
+
+RequestId EngineLoop::forecast(GenerateRequest request) {
+  return ask<AskForecast>(std::move(request));
+}
+
+RequestId EngineLoop::verifyCache(GenerateRequest request) {
+  return ask<AskProof>(std::move(request));
+}
+
 void EngineLoop::cancel(RequestId id) {
   {
     const std::lock_guard lock(m_mutex);
@@ -196,20 +233,21 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
 
 // ---------------------------------------------------------------- prompt thread
 
+Result<EngineLoop::ForModel> EngineLoop::modelForPrompt() const {
+  const std::lock_guard lock(m_mutex);
+  if (!m_sharedModel) return fail(ErrorCode::kNotFound, "no model is loaded; open one first");
+  return ForModel{m_sharedModel, m_sharedContext};
+}
+
 void EngineLoop::preparePrompt(RequestId id, GenerateRequest request, Clock::time_point arrival,
                                std::stop_token stop) {
-  std::shared_ptr<const Model> model;
-  int contextTokens = 0;
-  {
-    const std::lock_guard lock(m_mutex);
-    model = m_sharedModel;
-    contextTokens = m_sharedContext;
-  }
   const auto failWith = [&](Error error) { post(Send{TurnFailed{id, std::move(error)}}); };
-  if (!model) {
-    failWith(Error{ErrorCode::kNotFound, "no model is loaded; open one first"});
+  auto found = modelForPrompt();
+  if (!found) {
+    failWith(std::move(found).error());
     return;
   }
+  auto& [model, contextTokens] = *found;
   if (auto valid = request.sampling.validate(); !valid) {
     failWith(std::move(valid).error());
     return;
@@ -276,6 +314,29 @@ void EngineLoop::handle(SubmitTurn& command) {
   } else {
     m_scheduler->submit(std::move(command.turn));
   }
+}
+
+/// Otherwise says why not.
+bool EngineLoop::canAnswer(const Question& question) {
+  if (question.stop.stop_requested()) {
+    send(TurnFailed{question.id, Error{ErrorCode::kCancelled, "stopped before it was answered"}});
+  } else if (question.model != m_model || !m_scheduler) {
+    send(TurnFailed{question.id,
+                    Error{ErrorCode::kNotFound, "the model was unloaded before it was answered"}});
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void EngineLoop::handle(AskForecast& command) {
+  if (!canAnswer(command)) return;
+  send(ForecastReady{command.id, m_scheduler->forecast(command.prompt)});
+}
+
+void EngineLoop::handle(AskProof& command) {
+  if (!canAnswer(command)) return;
+  send(TurnFailed{command.id, Error{ErrorCode::kUnsupported, "this build cannot verify a cache"}});
 }
 
 /// A turn that waits for a change can be stopped like any other.
@@ -377,11 +438,6 @@ void EngineLoop::applyPending() {
 /// possible.
 bool EngineLoop::installBackend(Loaded& loaded) {
   setActive(false);
-  ReuseHistory history;
-  if (m_scheduler) {
-    m_totals = m_scheduler->totals();
-    history = std::move(m_scheduler->history());
-  }
   m_scheduler.reset();
   std::string reason = "precision changed";
   if (loaded.backend) {
@@ -402,17 +458,15 @@ bool EngineLoop::installBackend(Loaded& loaded) {
   m_model = loaded.model;
   m_config = loaded.config;
   m_contextTokens = loaded.plan.contextTokens;
+  m_records.history.emptied(reason);
   makeScheduler();
-  history.emptied(reason);
-  m_scheduler->history() = std::move(history);
   publishModel();
   return true;
 }
 
 void EngineLoop::makeScheduler() {
-  m_scheduler = std::make_unique<Scheduler>(*m_backend, schedulerOptions(),
+  m_scheduler = std::make_unique<Scheduler>(*m_backend, schedulerOptions(), m_records,
                                             [this](const Event& event) { send(event); });
-  m_scheduler->totals() = m_totals;
 }
 
 void EngineLoop::dropModel() {
@@ -420,10 +474,8 @@ void EngineLoop::dropModel() {
     send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
   }
   m_held.clear();
-  if (m_scheduler) {
-    m_scheduler->cancelAll();
-    m_totals = m_scheduler->totals();
-  }
+  if (m_scheduler) m_scheduler->cancelAll();
+  m_records.history.emptied("model changed");
   setActive(false);
   m_scheduler.reset();
   m_backend.reset();
@@ -451,10 +503,12 @@ Scheduler::Options EngineLoop::schedulerOptions() const {
 void EngineLoop::send(const Event& event) {
   if (const auto* finished = std::get_if<TurnFinished>(&event)) forgetRequest(finished->id);
   if (const auto* failed = std::get_if<TurnFailed>(&event)) forgetRequest(failed->id);
+  if (const auto* ready = std::get_if<ForecastReady>(&event)) forgetRequest(ready->id);
+  if (const auto* verified = std::get_if<CacheVerified>(&event)) forgetRequest(verified->id);
+  if (const auto* inspected = std::get_if<BlockInspected>(&event)) forgetRequest(inspected->id);
   if (const auto* loaded = std::get_if<ModelLoaded>(&event)) forgetRequest(loaded->id);
   if (const auto* failed = std::get_if<LoadFailed>(&event)) forgetRequest(failed->id);
   if (const auto* unloaded = std::get_if<ModelUnloaded>(&event)) forgetRequest(unloaded->id);
-  if (const auto* inspected = std::get_if<BlockInspected>(&event)) forgetRequest(inspected->id);
   m_listener(event);
 }
 
@@ -480,14 +534,12 @@ void EngineLoop::publishModel() {
 void EngineLoop::publishSnapshot() {
   auto snapshot = std::make_shared<EngineSnapshot>();
   snapshot->time = m_published = Clock::now();
-  if (m_scheduler) {
-    m_scheduler->describe(*snapshot);
-  } else {
-    snapshot->prefixQueries = m_totals.prefixQueries;
-    snapshot->prefixHits = m_totals.prefixHits;
-    snapshot->promptTokens = m_totals.promptTokens;
-    snapshot->generatedTokens = m_totals.generatedTokens;
-  }
+  if (m_scheduler) m_scheduler->describe(*snapshot);
+  snapshot->prefixQueries = m_records.totals.prefixQueries;
+  snapshot->prefixHits = m_records.totals.prefixHits;
+  snapshot->promptTokens = m_records.totals.promptTokens;
+  snapshot->generatedTokens = m_records.totals.generatedTokens;
+  snapshot->steps = m_records.steps.records();
   const std::lock_guard lock(m_mutex);
   if (m_scheduler && !m_scheduler->isIdle()) {
     snapshot->state = EngineState::kBusy;

@@ -42,6 +42,8 @@ class EngineLoop final {
   RequestId reconfigure(EngineConfig config);
   void unload();
   RequestId generate(GenerateRequest request);
+  RequestId forecast(GenerateRequest request);
+  RequestId verifyCache(GenerateRequest request);
   void cancel(RequestId id);
   RequestId inspectBlock(BlockId block);
   void forget(std::string conversation);
@@ -55,6 +57,16 @@ class EngineLoop final {
     std::unique_ptr<Turn> turn;
     std::shared_ptr<const Model> model;
   };
+  /// A question about a prompt, which is built, for the model whose tokens it has.
+  struct Question {
+    RequestId id = 0;
+    GenerateRequest request;
+    BuiltPrompt prompt;
+    std::shared_ptr<const Model> model;
+    std::stop_token stop;
+  };
+  struct AskForecast : Question {};
+  struct AskProof : Question {};
   struct Send {
     Event event;
   };  // from the other threads, in order with the rest
@@ -77,8 +89,8 @@ class EngineLoop final {
   };
   struct ClearCache {};
   struct Wake {};
-  using Command = std::variant<SubmitTurn, Send, EndLoad, Apply, Unload, InspectBlock, Forget,
-                               ClearCache, Wake>;
+  using Command = std::variant<SubmitTurn, AskForecast, AskProof, Send, EndLoad, Apply, Unload,
+                               InspectBlock, Forget, ClearCache, Wake>;
 
   struct PendingLoad {
     RequestId id;
@@ -96,11 +108,21 @@ class EngineLoop final {
                const EngineConfig& config, std::stop_token stop);
   void preparePrompt(RequestId id, GenerateRequest request, Turn::Clock::time_point arrival,
                      std::stop_token stop);
+  struct ForModel {
+    std::shared_ptr<const Model> model;
+    int contextTokens = 0;
+  };
+  Result<ForModel> modelForPrompt() const;
+  template <typename Ask>
+  RequestId ask(GenerateRequest request);
 
   // The engine's thread.
   void run();
   bool hasWork() const;
   void handle(SubmitTurn& command);
+  void handle(AskForecast& command);
+  void handle(AskProof& command);
+  bool canAnswer(const Question& question);
   void handle(Send& command);
   void handle(EndLoad& command);
   void handle(Apply& command);
@@ -139,12 +161,12 @@ class EngineLoop final {
   // The engine's thread alone.
   std::shared_ptr<const Model> m_model;
   std::unique_ptr<Backend> m_backend;
+  Records m_records;
   std::unique_ptr<Scheduler> m_scheduler;  // after the backend that it uses
   EngineConfig m_config;
   int m_contextTokens = 0;
   std::unique_ptr<Loaded> m_pending;
   std::deque<std::unique_ptr<Turn>> m_held;  // came while a change waits for running turns
-  Scheduler::Totals m_totals;
   bool m_active = false;
   Turn::Clock::time_point m_published{};
 

@@ -145,8 +145,8 @@ Result<BuiltPrompt> checkTokens(const Tokenizer& tokenizer, const TokenPrompt& p
 
 }  // namespace
 
-Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
-                                const GenerateRequest& request, int contextTokens) {
+Result<BuiltPrompt> buildAnyPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
+                                   const GenerateRequest& request, int contextTokens) {
   Result<BuiltPrompt> built;
   if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
     built = buildChat(chatTemplate, tokenizer, *chat, request, contextTokens);
@@ -155,13 +155,16 @@ Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenize
   } else {
     built = checkTokens(tokenizer, std::get<TokenPrompt>(request.prompt));
   }
-  if (!built) return built;
-  if (built->tokens.empty()) {
+  if (built && built->tokens.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the prompt is empty; write something to go on from");
   }
-  if (built->tokens.size() >= static_cast<std::size_t>(contextTokens)) {
-    return doesNotFit(built->tokens.size(), contextTokens);
-  }
+  return built;
+}
+
+Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
+                                const GenerateRequest& request, int contextTokens) {
+  auto built = buildAnyPrompt(chatTemplate, tokenizer, request, contextTokens);
+  if (built && !fits(*built, contextTokens)) return doesNotFit(built->tokens.size(), contextTokens);
   return built;
 }
 

@@ -17,6 +17,11 @@ struct BuiltPrompt {
   float renderMs = 0, tokenizeMs = 0;
 };
 
+/// Whether the context has room for the prompt and one token of the answer.
+inline bool fits(const BuiltPrompt& prompt, int contextTokens) {
+  return prompt.tokens.size() < static_cast<std::size_t>(contextTokens);
+}
+
 /// Renders and tokenizes a request for a context of `contextTokens`. Any thread.
 ///
 /// At least one token of the context is left for the answer. What does not fit is refused with
@@ -25,5 +30,9 @@ struct BuiltPrompt {
 /// of the context, so that the next turns still begin with the same tokens and find them cached.
 Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
                                 const GenerateRequest& request, int contextTokens);
+
+/// The same, and a prompt that does not fit is returned as well.
+Result<BuiltPrompt> buildAnyPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
+                                   const GenerateRequest& request, int contextTokens);
 
 }  // namespace vitrine::engine

@@ -11,8 +11,13 @@ namespace vitrine::engine {
 
 using Clock = Turn::Clock;
 
-Scheduler::Scheduler(Backend& backend, const Options& options, EventListener listener)
-    : m_backend(backend), m_options(options), m_listener(std::move(listener)), m_cache(backend) {}
+Scheduler::Scheduler(Backend& backend, const Options& options, Records& records,
+                     EventListener listener)
+    : m_backend(backend),
+      m_options(options),
+      m_listener(std::move(listener)),
+      m_cache(backend),
+      m_records(records) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -31,7 +36,9 @@ void Scheduler::step() {
     batchFailed(logits.error());
     return;
   }
-  takeResults(*logits, Clock::now() - start);
+  const auto stepTime = Clock::now() - start;
+  logStep(start, stepTime);
+  takeResults(*logits, stepTime);
   removeEnded();
 }
 
@@ -117,12 +124,12 @@ bool Scheduler::admit(TurnPointer& turn) {
                                              : nullptr;
     turn->admitted(Clock::now() - start,
                    off != nullptr ? off
-                                  : m_history.explain(turn->request().conversation, sequence.tokens,
-                                                      sequence.computed));
-    m_totals.promptTokens += static_cast<std::uint64_t>(length);
+                                  : m_records.history.explain(turn->request().conversation,
+                                                              sequence.tokens, sequence.computed));
+    m_records.totals.promptTokens += static_cast<std::uint64_t>(length);
     if (off == nullptr) {
-      m_totals.prefixQueries += static_cast<std::uint64_t>(length);
-      m_totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
+      m_records.totals.prefixQueries += static_cast<std::uint64_t>(length);
+      m_records.totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
     }
     m_listener(TurnStarted{turn->id(), length, sequence.computed, turn->droppedMessages()});
   }
@@ -138,7 +145,7 @@ bool Scheduler::admit(TurnPointer& turn) {
 void Scheduler::addToBatch(Turn& turn, int nTokens) {
   const Sequence& sequence = turn.sequence;
   const bool last = nTokens == turn.pendingTokens();
-  m_rows.push_back(Row{&turn, nTokens, last});
+  m_rows.push_back(Row{&turn, nTokens, last, turn.pendingTokens() > 1 || !turn.hasToken()});
   BatchSequence entry;
   entry.tokens =
       std::span(sequence.tokens)
@@ -176,6 +183,7 @@ void Scheduler::preemptYoungest() {
   VITRINE_CHECK(!m_running.empty(), "a sequence that runs alone has room for the whole context");
   TurnPointer turn = std::move(m_running.back());
   m_running.pop_back();
+  turn->putBack();
   m_cache.end(turn->sequence);
   const auto place =
       std::find_if(m_waiting.begin(), m_waiting.end(),
@@ -211,11 +219,34 @@ void Scheduler::batchFailed(const Error& error) {
   removeEnded();
 }
 
+void Scheduler::logStep(Clock::time_point start, Clock::duration stepTime) {
+  StepLog::Step& step = m_records.steps.add();
+  step.start = start;
+  step.milliseconds = std::chrono::duration<float, std::milli>(stepTime).count();
+  step.waiting = waitingCount() + runningCount() - static_cast<int>(m_rows.size());
+  for (const Row& row : m_rows) {
+    step.rows.push_back(StepLog::Row{row.turn->id(), row.turn->name(),
+                                     row.isPrefill ? row.tokens : 0,
+                                     row.isPrefill ? 0 : row.tokens});
+  }
+}
+
 void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) {
+  int tokens = 0, prefillTokens = 0;
+  for (const Row& planned : m_rows) {
+    tokens += planned.tokens;
+    if (planned.isPrefill) prefillTokens += planned.tokens;
+  }
   int row = 0;
   for (const Row& planned : m_rows) {
     Turn& turn = *planned.turn;
-    turn.computed(planned.tokens, stepTime);
+    Turn::StepShare share{planned.tokens, stepTime, tokens - planned.tokens, StallCause::kNone};
+    if (prefillTokens > (planned.isPrefill ? planned.tokens : 0)) {
+      share.cause = StallCause::kOthersPrefill;
+    } else if (share.othersTokens > 0) {
+      share.cause = StallCause::kLargerBatch;
+    }
+    turn.computed(share);
     m_cache.advance(turn.sequence, planned.tokens);
     const int logitRow = planned.sampled ? row++ : -1;
     std::optional<StopReason> ended;
@@ -223,7 +254,7 @@ void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) 
       ended = StopReason::kCancelled;
     } else if (planned.sampled) {
       ended = turn.sample(logits.row(logitRow), m_options.contextTokens, m_ready);
-      ++m_totals.generatedTokens;
+      ++m_records.totals.generatedTokens;
       if (!m_ready.text.empty() || !m_ready.tokens.empty()) m_listener(m_ready);
       if (!turn.sequence.mode.keep) m_cache.rewind(turn.sequence);
     } else if (!turn.hasToken()) {
@@ -257,8 +288,9 @@ void Scheduler::releaseBlocks(Turn& turn) {
   Sequence& sequence = turn.sequence;
   if (sequence.table.empty()) return;
   if (sequence.mode.keep) {
-    m_history.record(turn.request().conversation,
-                     std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)));
+    m_records.history.record(
+        turn.request().conversation,
+        std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)));
   }
   m_cache.end(sequence);
 }
@@ -299,14 +331,33 @@ TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
 
 // ---------------------------------------------------------------- the cache, from outside
 
+Forecast Scheduler::forecast(const BuiltPrompt& prompt) const {
+  Sequence sequence;
+  sequence.tokens = prompt.tokens;
+  sequence.mode = cacheMode();
+  const KvCache::Preview preview = m_cache.preview(sequence);
+  Forecast forecast;
+  forecast.promptTokens = sequence.length();
+  forecast.reusedTokens = preview.reusedTokens;
+  forecast.newTokens = forecast.promptTokens - forecast.reusedTokens;
+  forecast.newBlocks = preview.newBlocks;
+  forecast.newBytes =
+      static_cast<std::uint64_t>(preview.newBlocks) * m_backend.memory().kvBytesPerBlock;
+  forecast.evictedBlocks = preview.evictedBlocks;
+  forecast.contextTokens = m_options.contextTokens;
+  forecast.droppedMessages = prompt.droppedMessages;
+  forecast.fits = fits(prompt, m_options.contextTokens);
+  return forecast;
+}
+
 void Scheduler::forget(const std::string& conversation) {
   m_cache.forget(conversation);
-  m_history.forget(conversation);
+  m_records.history.forget(conversation);
 }
 
 void Scheduler::clearCache(const std::string& reason) {
   m_cache.clear();
-  m_history.emptied(reason);
+  m_records.history.emptied(reason);
 }
 
 void Scheduler::describe(EngineSnapshot& snapshot) const {
@@ -319,10 +370,6 @@ void Scheduler::describe(EngineSnapshot& snapshot) const {
   snapshot.blocksFree = pool.freeCount();
   snapshot.blocksCached = pool.cachedCount();
   snapshot.blocksUsed = pool.usedCount();
-  snapshot.prefixQueries = m_totals.prefixQueries;
-  snapshot.prefixHits = m_totals.prefixHits;
-  snapshot.promptTokens = m_totals.promptTokens;
-  snapshot.generatedTokens = m_totals.generatedTokens;
 
   m_cache.describe(runningSequences(), snapshot);
   const auto chains = std::ranges::count_if(

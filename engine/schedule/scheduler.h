@@ -8,7 +8,7 @@
 #include "engine/backend/backend.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/engine_types.h"
-#include "engine/schedule/reuse_history.h"
+#include "engine/schedule/records.h"
 #include "engine/schedule/turn.h"
 
 namespace vitrine::engine {
@@ -27,12 +27,8 @@ class Scheduler final {
     CacheOptions cache;
     std::uint64_t valueBytesPerPosition = 0;  ///< by the formula: 2 × L × H_kv × D × bytes
   };
-  /// Sums over the program's life.
-  struct Totals {
-    std::uint64_t prefixQueries = 0, prefixHits = 0, promptTokens = 0, generatedTokens = 0;
-  };
-
-  Scheduler(Backend& backend, const Options& options, EventListener listener);
+  /// Backend and records outlive the scheduler.
+  Scheduler(Backend& backend, const Options& options, Records& records, EventListener listener);
   ~Scheduler();
 
   /// For turns that begin from now on. The pool's shape does not change here.
@@ -48,11 +44,12 @@ class Scheduler final {
   /// Ends every turn with kCancelled.
   void cancelAll();
 
+  /// What a turn with this prompt would reuse, compute and take. Changes nothing.
+  Forecast forecast(const BuiltPrompt& prompt) const;
+
   void forget(const std::string& conversation);
   void clearCache(const std::string& reason);
-  /// The reuse history survives the scheduler when a backend is replaced.
-  ReuseHistory& history() { return m_history; }
-  Totals& totals() { return m_totals; }
+  const Records& records() const { return m_records; }
   const KvCache& cache() const { return m_cache; }
 
   /// Cells, owners and counts.
@@ -74,6 +71,7 @@ class Scheduler final {
   Result<LogitsView> runBatch();
   void batchFailed(const Error& error);
   void takeResults(const LogitsView& logits, Turn::Clock::duration stepTime);
+  void logStep(Turn::Clock::time_point start, Turn::Clock::duration stepTime);
   void finish(Turn& turn, StopReason reason);
   void failTurn(Turn& turn, Error error);
   void releaseBlocks(Turn& turn);
@@ -86,14 +84,14 @@ class Scheduler final {
   Options m_options;
   EventListener m_listener;
   KvCache m_cache;
-  ReuseHistory m_history;
-  Totals m_totals;
+  Records& m_records;
   std::deque<TurnPointer> m_waiting;   // in the order of arrival
   std::vector<TurnPointer> m_running;  // the oldest first; an ended turn is null until removed
   struct Row {
     Turn* turn;
     int tokens;
     bool sampled;
+    bool isPrefill;  // of the prompt, or again of all that was there
   };
   std::vector<Row> m_rows;  // of the batch below
   std::vector<BatchSequence> m_batch;

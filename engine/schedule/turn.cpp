@@ -33,6 +33,8 @@ Turn::Turn(RequestId id, GenerateRequest request, BuiltPrompt prompt, Language l
            Clock::time_point arrival, std::stop_token stop)
     : m_id(id),
       m_request(std::move(request)),
+      m_name(
+          std::make_shared<StepLog::Name>(StepLog::Name{m_request.conversation, m_request.branch})),
       m_language(language),
       m_stop(std::move(stop)),
       m_sampler(m_request.sampling, m_request.sampling.seed.value_or(randomSeed())),
@@ -49,18 +51,24 @@ void Turn::admitted(Clock::duration matching, std::string reuseReason) {
   if (m_wasAdmitted) return;
   m_wasAdmitted = true;
   m_parts.match = milliseconds(matching);
-  m_parts.queue = std::max(0.0F, milliseconds(Clock::now() - m_arrival) - m_parts.render -
-                                     m_parts.tokenize - m_parts.match);
   m_reuse.reusedTokens = sequence.computed;
   m_reuse.firstNewPosition = sequence.computed;
   m_reuse.reason = std::move(reuseReason);
 }
 
-void Turn::computed(int tokens, Clock::duration stepTime) {
+void Turn::restored(const RestoreReport& restore) {
+  m_restore = restore;
+  m_parts.restore = restore.restored ? static_cast<float>(restore.milliseconds) : 0.0F;
+}
+
+void Turn::computed(const StepShare& share) {
+  m_rows += share.tokens;
+  if (m_cause != StallCause::kPutBack) m_cause = share.cause;
   if (hasToken()) {
-    m_positionsRead += static_cast<std::uint64_t>(sequence.computed + tokens);
+    m_positionsRead += static_cast<std::uint64_t>(sequence.computed + share.tokens);
   } else {
-    m_prefillTime += stepTime;
+    m_prefillTime += share.time;
+    m_chunks.push_back(PrefillChunk{share.tokens, milliseconds(share.time), share.othersTokens});
   }
 }
 
@@ -74,28 +82,18 @@ std::optional<StopReason> Turn::sample(std::span<float> logits, int contextToken
   const auto start = Clock::now();
   SampledToken sampled = m_sampler.sample(logits, sequence.tokens, std::max(0, m_request.nLogprobs),
                                           m_request.nLogprobs >= 0);
-  const auto now = Clock::now();
-  if (m_generated == 0) {
-    m_first = now;
-    m_parts.prefill = milliseconds(m_prefillTime);
-    m_parts.sample = milliseconds(now - start);
-  }
-  const float gap = milliseconds(now - (m_generated == 0 ? m_arrival : m_last));
-  m_last = now;
-  ++m_generated;
-  m_tokenMs.push_back(gap);
-
+  const auto drawn = Clock::now();
+  const bool isEndToken = isEnd(sampled.id);
   ready.id = m_id;
-  ready.text.clear();
   ready.tokens.clear();
-  if (isEnd(sampled.id)) {
-    ready.text = m_text.finish();
-    return StopReason::kEnd;
-  }
+  ready.text =
+      isEndToken ? m_text.finish() : m_text.append(m_language.tokenizer->bytes(sampled.id));
+  const StallCause cause = m_cause;
+  const float gap = noteToken(drawn - start, Clock::now() - drawn);
+  if (isEndToken) return StopReason::kEnd;
   ready.tokens.push_back(
-      GeneratedToken{sampled.id, gap, StallCause::kNone, sampled.logprob, std::move(sampled.top)});
+      GeneratedToken{sampled.id, gap, cause, sampled.logprob, std::move(sampled.top)});
   sequence.tokens.push_back(sampled.id);
-  ready.text = m_text.append(m_language.tokenizer->bytes(sampled.id));
   std::optional<StopReason> reason;
   if (m_text.stopped()) {
     reason = StopReason::kStopText;
@@ -106,6 +104,28 @@ std::optional<StopReason> Turn::sample(std::span<float> logits, int contextToken
   }
   if (reason) ready.text += m_text.finish();
   return reason;
+}
+
+/// Its latency. Of the first, all that is none of the parts was waiting: for a place, for the steps
+/// of others, for their sampling.
+float Turn::noteToken(Clock::duration sampling, Clock::duration detokenizing) {
+  const auto now = Clock::now();
+  const float gap = milliseconds(now - (m_generated == 0 ? m_arrival : m_last));
+  if (m_generated == 0) {
+    m_first = now;
+    m_parts.prefill = milliseconds(m_prefillTime);
+    m_parts.sample = milliseconds(sampling);
+    m_parts.detokenize = milliseconds(detokenizing);
+    m_parts.queue =
+        std::max(0.0F, gap - m_parts.render - m_parts.tokenize - m_parts.match - m_parts.restore -
+                           m_parts.prefill - m_parts.sample - m_parts.detokenize);
+  }
+  m_last = now;
+  ++m_generated;
+  m_tokenMs.push_back(gap);
+  m_tokenCauses.push_back(std::exchange(m_cause, StallCause::kNone));
+  m_tokenRows.push_back(std::exchange(m_rows, 0));
+  return gap;
 }
 
 double Turn::meanPositionsRead() const {
@@ -126,8 +146,12 @@ TurnReport Turn::report(StopReason reason) const {
   report.droppedMessages = m_droppedMessages;
   report.seed = m_sampler.seed();
   report.ttft = m_parts;
+  report.chunks = m_chunks;
   report.reuse = m_reuse;
+  report.restore = m_restore;
   report.tokenMs = m_tokenMs;
+  report.tokenCauses = m_tokenCauses;
+  report.tokenRows = m_tokenRows;
   if (m_generated > 0) report.ttftMs = m_tokenMs.front();
   if (m_prefillTime.count() > 0) {
     report.prefillTps =

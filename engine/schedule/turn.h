@@ -11,6 +11,7 @@
 #include "engine/sample/sampler.h"
 #include "engine/schedule/answer_text.h"
 #include "engine/schedule/prompt_builder.h"
+#include "engine/schedule/step_log.h"
 
 namespace vitrine::engine {
 
@@ -42,6 +43,7 @@ class Turn final {
   /// Tokens whose K and V are still to be computed; 1 while decoding.
   int pendingTokens() const { return sequence.length() - sequence.computed; }
   bool hasToken() const { return m_generated > 0; }
+  const std::shared_ptr<const StepLog::Name>& name() const { return m_name; }
 
   /// It got its blocks (for the first time: what was reused, and how long finding it took).
   void admitted(Clock::duration matching, std::string reuseReason);
@@ -49,8 +51,19 @@ class Turn final {
   int reusedTokens() const { return m_reuse.reusedTokens; }
   int droppedMessages() const { return m_droppedMessages; }
 
-  /// A step computed `tokens` of it in this time.
-  void computed(int tokens, Clock::duration stepTime);
+  /// The beginning of the prompt came back from disk, or did not because computing it is faster.
+  void restored(const RestoreReport& restore);
+  /// Its blocks went to an older turn; all of it will be computed again.
+  void putBack() { m_cause = StallCause::kPutBack; }
+
+  /// Its part of a step.
+  struct StepShare {
+    int tokens = 0;                        ///< positions computed for it
+    Clock::duration time{};                ///< of the whole step
+    int othersTokens = 0;                  ///< positions computed for others
+    StallCause cause = StallCause::kNone;  ///< what made the step long for it
+  };
+  void computed(const StepShare& share);
   /// Draws the next token from logits [vocabSize] (overwritten) and adds it to the sequence.
   /// Returns why the turn ends with it, if it does. `ready` receives what can be shown.
   std::optional<StopReason> sample(std::span<float> logits, int contextTokens, TokensReady& ready);
@@ -66,9 +79,11 @@ class Turn final {
 
  private:
   bool isEnd(TokenId id) const;
+  float noteToken(Clock::duration sampling, Clock::duration detokenizing);
 
   RequestId m_id;
   GenerateRequest m_request;
+  std::shared_ptr<const StepLog::Name> m_name;
   Language m_language;
   std::stop_token m_stop;
   Sampler m_sampler;
@@ -78,11 +93,17 @@ class Turn final {
   int m_generated = 0;
   bool m_wasAdmitted = false;
   ReuseReport m_reuse;
+  RestoreReport m_restore;
   TtftParts m_parts;
+  std::vector<PrefillChunk> m_chunks;
   Clock::time_point m_arrival, m_first, m_last;
   Clock::duration m_prefillTime{};
   std::uint64_t m_positionsRead = 0;
-  std::vector<float> m_tokenMs;
+  int m_rows = 0;                          // positions computed since the latest token
+  StallCause m_cause = StallCause::kNone;  // of the token that comes next
+  std::vector<float> m_tokenMs;            // one a generated token, as the two below
+  std::vector<StallCause> m_tokenCauses;
+  std::vector<int> m_tokenRows;
 };
 
 }  // namespace vitrine::engine

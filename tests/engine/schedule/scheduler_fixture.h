@@ -30,7 +30,8 @@ class SchedulerFixture {
   explicit SchedulerFixture(int nBlocks, const Scheduler::Options& given = {})
       : backend(nBlocks), options(given) {
     if (options.contextTokens == 0) options.contextTokens = nBlocks * 16;
-    scheduler = std::make_unique<Scheduler>(backend, options, [this](const Event& e) { hear(e); });
+    scheduler =
+        std::make_unique<Scheduler>(backend, options, records, [this](const Event& e) { hear(e); });
   }
 
   RequestId submit(std::vector<TokenId> prompt, GenerateRequest request = {}) {
@@ -85,6 +86,7 @@ class SchedulerFixture {
   TestTokenizer tokenizer;
   std::vector<TokenId> endTokens{0};
   Scheduler::Options options;
+  Records records;
   std::unique_ptr<Scheduler> scheduler;
   std::map<RequestId, Outcome> outcomes;
   std::map<RequestId, std::stop_source> stops;

@@ -73,7 +73,7 @@ class TestScheduler : public QObject {
     QCOMPARE(report.prefilledTokens, 10);
     QCOMPARE(report.reuse.reason, std::string("continued"));
     QCOMPARE(report.tokenIds, SchedulerFixture::expectedAnswer(history, greedy(5), 512));
-    QCOMPARE(f.scheduler->totals().prefixHits, std::uint64_t{79});
+    QCOMPARE(f.records.totals.prefixHits, std::uint64_t{79});
   }
 
   void saysWhyAPromptWasNotReused() {
