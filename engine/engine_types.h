@@ -236,7 +236,8 @@ struct TurnReport {
 
 struct ModelInfo {
   std::string path, name, architecture, quantization, fingerprint;
-  ModelConfig config;
+  ModelConfig config;  ///< as it runs: nKvHeads is the number in force
+  int ownKvHeads = 0;  ///< the model's own number of KV heads
   GenerationDefaults defaults;
   std::uint64_t parameters = 0, fileBytes = 0;
   int contextTokens = 0;  ///< in force: the model's, or what the user set

@@ -39,7 +39,7 @@ struct KvShape {
   KvType type = KvType::kFp16;
   int blockSize = 16;  ///< a multiple of 16
   int nBlocks = 0;
-  int nKvHeads = 0;    ///< the model's number (regrouping: a multiple or a divisor of it)
+  int nKvHeads = 0;    ///< equals Backend::config().nKvHeads
 };
 
 /// The tokens of one sequence in a batch. Their K and V go to positions `firstPosition` and on;
@@ -84,6 +84,8 @@ class Backend {
 
   virtual BackendInfo info() const = 0;
   virtual const WeightPrecision& precision() const = 0;
+  /// The model as it runs: its config with the KV heads in force (BackendOptions::kvHeads).
+  virtual const ModelConfig& config() const = 0;
 
   /// Makes the KV pool, dropping the one before. kOutOfMemory says how much was wanted and free.
   virtual Result<void> configureCache(const KvShape& shape) = 0;

@@ -7,8 +7,10 @@
 #include <new>
 #include <string_view>
 
+#include "engine/backend/batch_check.h"
 #include "engine/backend/cpu_pass.h"
 #include "engine/backend/kv_bytes.h"
+#include "engine/backend/kv_regroup.h"
 #include "engine/measure/machine.h"
 #include "kernels/reference/reference.h"
 
@@ -58,11 +60,12 @@ unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bo
 
 }  // namespace
 
-CpuBackend::CpuBackend(std::shared_ptr<const Model> model, const WeightPrecision& precision,
-                       const cpu::CpuKernels& kernels, std::unique_ptr<cpu::ThreadPool> pool,
+CpuBackend::CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
+                       const WeightPrecision& precision, const cpu::CpuKernels& kernels,
+                       std::unique_ptr<cpu::ThreadPool> pool,
                        std::unique_ptr<const CpuWeights> weights)
     : m_model(std::move(model)),
-      m_config(m_model->config()),
+      m_config(std::move(config)),
       m_precision(precision),
       m_kernels(kernels),
       m_pool(std::move(pool)),
@@ -77,21 +80,7 @@ BackendInfo CpuBackend::info() const {
 }
 
 Result<void> CpuBackend::configureCache(const KvShape& shape) {
-  if (shape.blockSize < 16 || shape.blockSize % 16 != 0 || shape.nBlocks < 1) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a KV pool of {} blocks of {} tokens is not possible: at least 1 block, of a "
-                "multiple of 16 tokens",
-                shape.nBlocks, shape.blockSize);
-  }
-  const int model = m_config.nKvHeads;
-  const int asked = shape.nKvHeads;
-  if (asked < 1 || m_config.nHeads % asked != 0 || (asked % model != 0 && model % asked != 0) ||
-      m_config.nHeads / asked > cpu::kAttentionRows) {
-    return fail(ErrorCode::kUnsupported,
-                "{} KV heads do not fit a model of {} heads and {} KV heads: it takes a multiple "
-                "or a divisor of {} that divides {}",
-                asked, m_config.nHeads, model, model, m_config.nHeads);
-  }
+  VITRINE_TRY(checkKvShape(shape, m_config));
   m_kv = HostMemory();
   m_shape = KvShape{};
   m_blockBytes = 0;
@@ -106,36 +95,6 @@ Result<void> CpuBackend::configureCache(const KvShape& shape) {
   return {};
 }
 
-Result<void> CpuBackend::checkBlock(BlockId block) const {
-  if (block >= 0 && block < m_shape.nBlocks) return {};
-  return fail(ErrorCode::kInternal, "block {} is not in the pool of {} blocks", block,
-              m_shape.nBlocks);
-}
-
-Result<void> CpuBackend::check(std::span<const BatchSequence> batch) const {
-  if (!m_kv) return fail(ErrorCode::kInternal, "the KV cache was not configured");
-  for (const BatchSequence& s : batch) {
-    const auto tokens = static_cast<int>(s.tokens.size());
-    if (tokens < 1 || s.firstPosition < 0 || s.logitRows < 0 || s.logitRows > tokens) {
-      return fail(ErrorCode::kInternal, "a batch entry of {} tokens at position {} with {} rows",
-                  tokens, s.firstPosition, s.logitRows);
-    }
-    for (TokenId token : s.tokens) {
-      if (token >= 0 && token < m_config.vocabSize) continue;
-      return fail(ErrorCode::kInvalidArgument, "token {} is outside the vocabulary of {}", token,
-                  m_config.vocabSize);
-    }
-    const std::size_t covered = s.blockTable.size() * static_cast<std::size_t>(m_shape.blockSize);
-    if (covered < static_cast<std::size_t>(s.firstPosition) + s.tokens.size()) {
-      return fail(ErrorCode::kInternal,
-                  "a block table of {} positions for {} tokens at position {}", covered, tokens,
-                  s.firstPosition);
-    }
-    for (BlockId block : s.blockTable) VITRINE_TRY(checkBlock(block));
-  }
-  return {};
-}
-
 void CpuBackend::touch(BlockId block) {
   const std::size_t first = m_blockBytes * static_cast<std::size_t>(block);
   for (std::size_t at = first / kTouchBytes; at <= (first + m_blockBytes - 1) / kTouchBytes; ++at) {
@@ -144,7 +103,7 @@ void CpuBackend::touch(BlockId block) {
 }
 
 Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
-  VITRINE_TRY(check(batch));
+  VITRINE_TRY(checkBatch(batch, m_config, m_shape));
   std::size_t wanted = 0;
   std::size_t rows = 0;
   for (const BatchSequence& s : batch) {
@@ -204,8 +163,8 @@ Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
 }
 
 Result<void> CpuBackend::copyBlock(BlockId from, BlockId to, int tokens) {
-  VITRINE_TRY(checkBlock(from));
-  VITRINE_TRY(checkBlock(to));
+  VITRINE_TRY(checkBlock(from, m_shape));
+  VITRINE_TRY(checkBlock(to, m_shape));
   if (from == to || tokens <= 0) return {};
   // All of it: positions beyond `tokens` are written before they are read.
   touch(to);
@@ -215,20 +174,14 @@ Result<void> CpuBackend::copyBlock(BlockId from, BlockId to, int tokens) {
 }
 
 Result<void> CpuBackend::readBlock(BlockId block, std::span<std::byte> bytes) const {
-  VITRINE_TRY(checkBlock(block));
-  if (bytes.size() != m_blockBytes) {
-    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
-  }
+  VITRINE_TRY(checkBlockBytes(block, bytes.size(), m_blockBytes, m_shape));
   std::memcpy(bytes.data(), m_kv.data() + m_blockBytes * static_cast<std::size_t>(block),
               m_blockBytes);
   return {};
 }
 
 Result<void> CpuBackend::writeBlock(BlockId block, std::span<const std::byte> bytes) {
-  VITRINE_TRY(checkBlock(block));
-  if (bytes.size() != m_blockBytes) {
-    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
-  }
+  VITRINE_TRY(checkBlockBytes(block, bytes.size(), m_blockBytes, m_shape));
   touch(block);
   std::memcpy(m_kv.data() + m_blockBytes * static_cast<std::size_t>(block), bytes.data(),
               m_blockBytes);
@@ -255,17 +208,23 @@ Result<std::unique_ptr<Backend>> makeCpuBackend(std::shared_ptr<const Model> mod
                                                 const BackendOptions& options,
                                                 const Progress& progress, std::stop_token stop) {
   VITRINE_ASSIGN(const cpu::Isa isa, chooseIsa());
-  if (model->config().headDim > 1024) {
+  VITRINE_ASSIGN(ModelConfig config, regroupedConfig(model->config(), options.kvHeads));
+  if (config.headDim > 1024) {
     return fail(ErrorCode::kUnsupported, "heads of {} elements; the cpu backend takes up to 1024",
-                model->config().headDim);
+                config.headDim);
+  }
+  if (config.groupSize() > cpu::kAttentionRows) {
+    return fail(ErrorCode::kUnsupported,
+                "{} query heads for each KV head; the cpu backend takes up to {}",
+                config.groupSize(), cpu::kAttentionRows);
   }
   try {
     auto pool = std::make_unique<cpu::ThreadPool>(options.threads > 0 ? options.threads
                                                                       : cpu::usableCores());
-    VITRINE_ASSIGN(auto weights,
-                   CpuWeights::make(*model, options.precision, *pool, progress, std::move(stop)));
-    return std::make_unique<CpuBackend>(std::move(model), options.precision, cpu::kernelsFor(isa),
-                                        std::move(pool), std::move(weights));
+    VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, options.precision, config.nKvHeads, *pool,
+                                                  progress, std::move(stop)));
+    return std::make_unique<CpuBackend>(std::move(model), std::move(config), options.precision,
+                                        cpu::kernelsFor(isa), std::move(pool), std::move(weights));
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kOutOfMemory, "no memory for the tables of the packed weights");
   }

@@ -20,13 +20,14 @@ namespace vitrine::engine {
 /// block holds [nLayers, nKvHeads] times what kernels::cpu::KvHead describes.
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(std::shared_ptr<const Model> model, const WeightPrecision& precision,
-             const kernels::cpu::CpuKernels& kernels,
+  CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
+             const WeightPrecision& precision, const kernels::cpu::CpuKernels& kernels,
              std::unique_ptr<kernels::cpu::ThreadPool> pool,
              std::unique_ptr<const CpuWeights> weights);
 
   BackendInfo info() const override;
   const WeightPrecision& precision() const override { return m_precision; }
+  const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
@@ -41,12 +42,10 @@ class CpuBackend final : public Backend {
  private:
   friend class CpuPass;
 
-  Result<void> check(std::span<const BatchSequence> batch) const;
-  Result<void> checkBlock(BlockId block) const;
   void touch(BlockId block);
 
   std::shared_ptr<const Model> m_model;
-  const ModelConfig& m_config;
+  ModelConfig m_config;
   WeightPrecision m_precision;
   const kernels::cpu::CpuKernels& m_kernels;
   std::unique_ptr<kernels::cpu::ThreadPool> m_pool;

@@ -41,8 +41,8 @@ CpuPass::CpuPass(CpuBackend& backend, std::vector<Slice> slices, float* logits)
 }
 
 void CpuPass::planAttention() {
-  const int kvHeads = m_backend.m_shape.nKvHeads;
-  const int group = m_config.nHeads / kvHeads;
+  const int kvHeads = m_config.nKvHeads;
+  const int group = m_config.groupSize();
   const int tileRows = std::max(1, cpu::kAttentionRows / group);
   const auto partial = static_cast<std::size_t>(cpu::partialFloats(m_config.headDim));
   std::size_t floats = 0;
@@ -221,7 +221,6 @@ void CpuPass::rotateAndStore(int layerIndex) {
   const ModelConfig& c = m_config;
   const bool halves = c.rope.style == RopeStyle::kHalves;
   const int rows = static_cast<int>(m_rows.size());
-  ThreadWorkspace& mine = m_work.threads[static_cast<std::size_t>(t_thread)];
 
   const auto addBias = [](float* x, const std::vector<float>& bias) {
     for (std::size_t i = 0; i < bias.size(); ++i) x[i] += bias[i];
@@ -250,28 +249,9 @@ void CpuPass::rotateAndStore(int layerIndex) {
     addBias(v, w.bv);
     rotate(k, c.nKvHeads, w.kNorm, row);
     const Row& r = m_rows[static_cast<std::size_t>(row)];
-    const int kvHeads = m_backend.m_shape.nKvHeads;
-    for (int h = 0; h < kvHeads; ++h) {
-      const cpu::KvHead to = kvHead(layerIndex, h, *r.slice);
-      if (kvHeads >= c.nKvHeads) {  // the model's heads, each as often as asked for
-        const std::ptrdiff_t first =
-            static_cast<std::ptrdiff_t>(h / (kvHeads / c.nKvHeads)) * c.headDim;
-        m_kernels.kvStore(to, r.position, k + first, v + first);
-        continue;
-      }
-      const int pooled = c.nKvHeads / kvHeads;  // the mean of some heads
-      for (int d = 0; d < c.headDim; ++d) {
-        float sumK = 0.0F;
-        float sumV = 0.0F;
-        for (int i = 0; i < pooled; ++i) {
-          const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(h * pooled + i) * c.headDim + d;
-          sumK += k[at];
-          sumV += v[at];
-        }
-        mine.head[static_cast<std::size_t>(d)] = sumK / static_cast<float>(pooled);
-        mine.head[static_cast<std::size_t>(c.headDim + d)] = sumV / static_cast<float>(pooled);
-      }
-      m_kernels.kvStore(to, r.position, mine.head.data(), mine.head.data() + c.headDim);
+    for (int h = 0; h < c.nKvHeads; ++h) {
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(h) * c.headDim;
+      m_kernels.kvStore(kvHead(layerIndex, h, *r.slice), r.position, k + first, v + first);
     }
   }
   m_pool.barrier();
@@ -279,7 +259,7 @@ void CpuPass::rotateAndStore(int layerIndex) {
 
 void CpuPass::attend(int layerIndex) {
   const ModelConfig& c = m_config;
-  const int group = c.nHeads / m_backend.m_shape.nKvHeads;
+  const int group = c.groupSize();
   ThreadWorkspace& mine = m_work.threads[static_cast<std::size_t>(t_thread)];
   const auto count = static_cast<std::int64_t>(m_items.size());
   for (std::int64_t i; (i = m_pool.claim(1)) < count;) {
@@ -313,7 +293,7 @@ const float* CpuPass::mergedRow(int row, float* scratch) const {
   const Slice& slice = *m_rows[static_cast<std::size_t>(row)].slice;
   const SlicePartials& p = m_partials[static_cast<std::size_t>(&slice - m_slices.data())];
   if (p.ranges == 0) return m_work.attention.data() + static_cast<std::ptrdiff_t>(row) * c.qDim();
-  const int group = c.nHeads / m_backend.m_shape.nKvHeads;
+  const int group = c.groupSize();
   const int partial = cpu::partialFloats(c.headDim);
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(slice.tokens.size()) * group * partial;
   for (int h = 0; h < c.nHeads; ++h) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/backend/kv_regroup.h"
 #include "kernels/reference/dequantize.h"
 
 namespace vitrine::engine {
@@ -52,8 +53,8 @@ std::vector<CpuWeights::Entry> entries(CpuWeights& to, const Weights& from) {
     CpuLayer& t = to.layers[i];
     const int layer = static_cast<int>(i);
     list.push_back({&t.wq, &f.wq, "the query matrix", layer});
-    list.push_back({&t.wk, &f.wk, "the key matrix", layer});
-    list.push_back({&t.wv, &f.wv, "the value matrix", layer});
+    list.push_back({&t.wk, &f.wk, "the key matrix", layer, true});
+    list.push_back({&t.wv, &f.wv, "the value matrix", layer, true});
     list.push_back({&t.wo, &f.wo, "the attention output matrix", layer});
     list.push_back({&t.wGate, &f.wGate, "the gate matrix", layer});
     list.push_back({&t.wUp, &f.wUp, "the up matrix", layer});
@@ -95,18 +96,22 @@ bool scalesFit(float largest, float outputScale) {
 
 Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
                                                            const WeightPrecision& precision,
-                                                           cpu::ThreadPool& pool,
+                                                           int kvHeads, cpu::ThreadPool& pool,
                                                            const Progress& progress,
                                                            std::stop_token stop) {
   const Weights& from = model.weights();
+  const int own = model.config().nKvHeads;
+  const KvGrouping grouping = kvGrouping(own, kvHeads);
   auto weights = std::make_unique<CpuWeights>();
   weights->layers.resize(from.layers.size());
   const std::vector<Entry> list = entries(*weights, from);
 
   std::size_t total = 0;
   for (const Entry& e : list) {
-    *e.to = cpu::planMatrix(fileMatrix(*e.from), formatFor(*e.from, precision.weights),
-                            precision.groupSize);
+    const TensorView shape = e.kv ? regroupedShape(*e.from, own, kvHeads) : *e.from;
+    const WeightMode mode =
+        e.kv ? regroupedMode(e.from->type, precision.weights, grouping) : precision.weights;
+    *e.to = cpu::planMatrix(fileMatrix(shape), formatFor(shape, mode), precision.groupSize);
     total += e.to->bytes();
   }
   VITRINE_ASSIGN(weights->m_arena, HostMemory::map(total, "the packed weights"));
@@ -115,7 +120,8 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
   for (const Entry& e : list) {
     if (progress) progress(kStage, static_cast<double>(done) / static_cast<double>(total));
     std::byte* out = weights->m_arena.data() + done;
-    const cpu::FileMatrix source = fileMatrix(*e.from);
+    const RegroupedTensor tensor = RegroupedTensor::make(*e.from, own, e.kv ? kvHeads : own);
+    const cpu::FileMatrix source = fileMatrix(tensor.view());
     cpu::PackReport report = pack(source, *e.to, out, pool, stop);
     if (e.to->outputScale != 1.0F && !scalesFit(report.largestScale, e.to->outputScale)) {
       e.to->outputScale = cpu::outputScaleFor(report.largestScale);
@@ -138,8 +144,8 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
     t.attentionNorm = vectorOf(f.attentionNorm);
     t.ffnNorm = vectorOf(f.ffnNorm);
     t.bq = vectorOf(f.bq);
-    t.bk = vectorOf(f.bk);
-    t.bv = vectorOf(f.bv);
+    t.bk = vectorOf(RegroupedTensor::make(f.bk, own, kvHeads).view());
+    t.bv = vectorOf(RegroupedTensor::make(f.bv, own, kvHeads).view());
     t.qNorm = vectorOf(f.qNorm);
     t.kNorm = vectorOf(f.kNorm);
   }

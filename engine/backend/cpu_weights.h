@@ -22,10 +22,11 @@ struct CpuLayer {
 /// matrix in the file's own type or converted. Immutable after make().
 class CpuWeights final {
  public:
-  /// Packs on all threads of `pool`; `progress` is called on the calling thread.
+  /// For a model run with `kvHeads` KV heads, which are possible (kv_regroup.h). Packs on all
+  /// threads of `pool`; `progress` is called on the calling thread.
   static Result<std::unique_ptr<const CpuWeights>> make(const Model& model,
                                                         const WeightPrecision& precision,
-                                                        kernels::cpu::ThreadPool& pool,
+                                                        int kvHeads, kernels::cpu::ThreadPool& pool,
                                                         const Progress& progress,
                                                         std::stop_token stop);
 
@@ -39,6 +40,7 @@ class CpuWeights final {
     const TensorView* from;
     const char* name;
     int layer;
+    bool kv = false;  ///< a K or V matrix, whose heads may be regrouped
   };
 
   std::uint64_t matrixBytes() const { return m_arena.bytes(); }

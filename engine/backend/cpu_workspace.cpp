@@ -44,7 +44,6 @@ void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int rowCount, 
     for (ThreadWorkspace& t : threads) {
       t.activations.resize(formats, 2, groups);
       t.row.resize(static_cast<std::size_t>(widest));
-      t.head.resize(2 * static_cast<std::size_t>(c.headDim));
       t.panel.resize(static_cast<std::size_t>(groups) * cpu::kGroup * 2 * cpu::kTileRows);
       t.attention.resize(cpu::attentionScratchFloats(c.headDim));
     }
@@ -72,8 +71,7 @@ std::size_t CpuWorkspace::bytes() const {
   }
   for (const ThreadWorkspace& t : threads) {
     total += t.activations.bytes() +
-             (t.row.capacity() + t.head.capacity() + t.panel.capacity() + t.attention.capacity()) *
-                 sizeof(float);
+             (t.row.capacity() + t.panel.capacity() + t.attention.capacity()) * sizeof(float);
   }
   return total;
 }

@@ -32,7 +32,6 @@ class ActivationSet final {
 struct ThreadWorkspace {
   ActivationSet activations;     // of the few rows that every thread prepares for itself
   std::vector<float> row;        // one row, the widest
-  std::vector<float> head;       // [2, headDim] of a regrouped KV head
   std::vector<float> panel;      // two tiles of weights widened to FP32
   std::vector<float> attention;  // scratch of the attention kernel
 };

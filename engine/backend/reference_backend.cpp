@@ -5,7 +5,9 @@
 #include <cstring>
 #include <new>
 
+#include "engine/backend/batch_check.h"
 #include "engine/backend/kv_bytes.h"
+#include "engine/backend/kv_regroup.h"
 #include "engine/measure/machine.h"
 #include "kernels/api/quantize.h"
 #include "kernels/reference/reference.h"
@@ -14,12 +16,12 @@ namespace vitrine::engine {
 
 namespace ref = kernels::reference;
 
-ReferenceBackend::ReferenceBackend(std::shared_ptr<const Model> model,
-                                   const BackendOptions& options,
+ReferenceBackend::ReferenceBackend(std::shared_ptr<const Model> model, ModelConfig config,
+                                   const WeightPrecision& precision,
                                    std::unique_ptr<const ReferenceWeights> weights)
     : m_model(std::move(model)),
-      m_config(m_model->config()),
-      m_precision(options.precision),
+      m_config(std::move(config)),
+      m_precision(precision),
       m_weights(std::move(weights)) {}
 
 BackendInfo ReferenceBackend::info() const {
@@ -27,16 +29,7 @@ BackendInfo ReferenceBackend::info() const {
 }
 
 Result<void> ReferenceBackend::configureCache(const KvShape& shape) {
-  if (shape.blockSize < 16 || shape.blockSize % 16 != 0 || shape.nBlocks < 1) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a KV pool of {} blocks of {} tokens is not possible: at least 1 block, of a "
-                "multiple of 16 tokens",
-                shape.nBlocks, shape.blockSize);
-  }
-  if (shape.nKvHeads != m_config.nKvHeads) {
-    return fail(ErrorCode::kUnsupported, "the model has {} KV heads and the cache was asked for {}",
-                m_config.nKvHeads, shape.nKvHeads);
-  }
+  VITRINE_TRY(checkKvShape(shape, m_config));
   m_pool.reset();
   m_shape = KvShape{};
   m_blockBytes = 0;
@@ -78,35 +71,6 @@ kernels::KvLayerView ReferenceBackend::layerView(int layer) const {
   view.nKvHeads = m_shape.nKvHeads;
   view.headDim = m_config.headDim;
   return view;
-}
-
-Result<void> ReferenceBackend::checkBlock(BlockId block) const {
-  if (block >= 0 && block < m_shape.nBlocks) return {};
-  return fail(ErrorCode::kInternal, "block {} is not in the pool of {} blocks", block,
-              m_shape.nBlocks);
-}
-
-Result<void> ReferenceBackend::check(std::span<const BatchSequence> batch) const {
-  for (const BatchSequence& s : batch) {
-    const auto tokens = static_cast<int>(s.tokens.size());
-    if (tokens < 1 || s.firstPosition < 0 || s.logitRows < 0 || s.logitRows > tokens) {
-      return fail(ErrorCode::kInternal, "a batch entry of {} tokens at position {} with {} rows",
-                  tokens, s.firstPosition, s.logitRows);
-    }
-    for (TokenId token : s.tokens) {
-      if (token >= 0 && token < m_config.vocabSize) continue;
-      return fail(ErrorCode::kInvalidArgument, "token {} is outside the vocabulary of {}", token,
-                  m_config.vocabSize);
-    }
-    const std::size_t covered = s.blockTable.size() * static_cast<std::size_t>(m_shape.blockSize);
-    if (covered < static_cast<std::size_t>(s.firstPosition) + s.tokens.size()) {
-      return fail(ErrorCode::kInternal,
-                  "a block table of {} positions for {} tokens at position {}", covered, tokens,
-                  s.firstPosition);
-    }
-    for (BlockId block : s.blockTable) VITRINE_TRY(checkBlock(block));
-  }
-  return {};
 }
 
 void ReferenceBackend::linear(const std::vector<float>& x, const ReferenceMatrix& weight,
@@ -214,8 +178,7 @@ Result<LogitsView> ReferenceBackend::logits(std::span<const BatchSequence> batch
 }
 
 Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batch) {
-  if (!m_pool) return fail(ErrorCode::kInternal, "the KV cache was not configured");
-  VITRINE_TRY(check(batch));
+  VITRINE_TRY(checkBatch(batch, m_config, m_shape));
   try {
     const ModelConfig& c = m_config;
     std::vector<TokenId> tokens;
@@ -246,8 +209,8 @@ Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batc
 }
 
 Result<void> ReferenceBackend::copyBlock(BlockId from, BlockId to, int tokens) {
-  VITRINE_TRY(checkBlock(from));
-  VITRINE_TRY(checkBlock(to));
+  VITRINE_TRY(checkBlock(from, m_shape));
+  VITRINE_TRY(checkBlock(to, m_shape));
   const int slots = std::clamp(tokens, 0, m_shape.blockSize);
   const int elementBytes = m_shape.type == KvType::kInt8 ? 1 : 2;
   const std::size_t rowBytes = static_cast<std::size_t>(m_config.headDim) * elementBytes;
@@ -273,19 +236,13 @@ Result<void> ReferenceBackend::copyBlock(BlockId from, BlockId to, int tokens) {
 }
 
 Result<void> ReferenceBackend::readBlock(BlockId block, std::span<std::byte> bytes) const {
-  VITRINE_TRY(checkBlock(block));
-  if (bytes.size() != m_blockBytes) {
-    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
-  }
+  VITRINE_TRY(checkBlockBytes(block, bytes.size(), m_blockBytes, m_shape));
   std::memcpy(bytes.data(), m_pool.get() + m_blockBytes * block, m_blockBytes);
   return {};
 }
 
 Result<void> ReferenceBackend::writeBlock(BlockId block, std::span<const std::byte> bytes) {
-  VITRINE_TRY(checkBlock(block));
-  if (bytes.size() != m_blockBytes) {
-    return fail(ErrorCode::kInternal, "a block has {} bytes, not {}", m_blockBytes, bytes.size());
-  }
+  VITRINE_TRY(checkBlockBytes(block, bytes.size(), m_blockBytes, m_shape));
   m_written[static_cast<std::size_t>(block)] = true;
   std::memcpy(m_pool.get() + m_blockBytes * block, bytes.data(), m_blockBytes);
   return {};
@@ -313,9 +270,11 @@ Result<std::unique_ptr<Backend>> makeReferenceBackend(std::shared_ptr<const Mode
                                                       const BackendOptions& options,
                                                       const Progress& progress,
                                                       std::stop_token stop) {
-  VITRINE_ASSIGN(auto weights,
-                 ReferenceWeights::make(*model, options.precision, progress, std::move(stop)));
-  return std::make_unique<ReferenceBackend>(std::move(model), options, std::move(weights));
+  VITRINE_ASSIGN(ModelConfig config, regroupedConfig(model->config(), options.kvHeads));
+  VITRINE_ASSIGN(auto weights, ReferenceWeights::make(*model, options.precision, config.nKvHeads,
+                                                      progress, std::move(stop)));
+  return std::make_unique<ReferenceBackend>(std::move(model), std::move(config), options.precision,
+                                            std::move(weights));
 }
 
 }  // namespace vitrine::engine

@@ -18,11 +18,13 @@ namespace vitrine::engine {
 ///   K [nKvHeads, blockSize, headDim] · V the same · K scales [nKvHeads, blockSize] · V scales
 class ReferenceBackend final : public Backend {
  public:
-  ReferenceBackend(std::shared_ptr<const Model> model, const BackendOptions& options,
+  ReferenceBackend(std::shared_ptr<const Model> model, ModelConfig config,
+                   const WeightPrecision& precision,
                    std::unique_ptr<const ReferenceWeights> weights);
 
   BackendInfo info() const override;
   const WeightPrecision& precision() const override { return m_precision; }
+  const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
@@ -33,8 +35,6 @@ class ReferenceBackend final : public Backend {
   BackendMemory memory() const override;
 
  private:
-  Result<void> check(std::span<const BatchSequence> batch) const;
-  Result<void> checkBlock(BlockId block) const;
   kernels::KvLayerView layerView(int layer) const;
   void linear(const std::vector<float>& x, const ReferenceMatrix& weight,
               const ReferenceMatrix* bias, std::vector<float>& y, int rows);
@@ -47,7 +47,7 @@ class ReferenceBackend final : public Backend {
   };
 
   std::shared_ptr<const Model> m_model;
-  const ModelConfig& m_config;
+  ModelConfig m_config;
   WeightPrecision m_precision;
   std::unique_ptr<const ReferenceWeights> m_weights;
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <new>
 
+#include "engine/backend/kv_regroup.h"
 #include "engine/measure/machine.h"
 #include "kernels/api/half.h"
 #include "kernels/api/quantize.h"
@@ -80,9 +81,10 @@ std::uint64_t valueCount(const Weights& weights) {
 }  // namespace
 
 Result<std::unique_ptr<const ReferenceWeights>> ReferenceWeights::make(
-    const Model& model, const WeightPrecision& precision, const Progress& progress,
+    const Model& model, const WeightPrecision& precision, int kvHeads, const Progress& progress,
     std::stop_token stop) {
   const Weights& from = model.weights();
+  const int own = model.config().nKvHeads;
   const std::uint64_t wanted = valueCount(from) * sizeof(float);
   const std::uint64_t available = availableMemoryBytes();
   if (wanted > available) {
@@ -100,6 +102,17 @@ Result<std::unique_ptr<const ReferenceWeights>> ReferenceWeights::make(
       if (progress) progress("Converting weights", static_cast<double>(i) / (nLayers + 1));
       const LayerWeights& file = from.layers[i];
       ReferenceLayer& layer = weights->layers[i];
+      const RegroupedTensor wk = RegroupedTensor::make(file.wk, own, kvHeads);
+      const RegroupedTensor wv = RegroupedTensor::make(file.wv, own, kvHeads);
+      const RegroupedTensor bk = RegroupedTensor::make(file.bk, own, kvHeads);
+      const RegroupedTensor bv = RegroupedTensor::make(file.bv, own, kvHeads);
+      const auto kvPrecision = [&](const TensorView& matrix) {
+        WeightPrecision held = precision;
+        held.weights = regroupedMode(matrix.type, precision.weights, kvGrouping(own, kvHeads));
+        return held;
+      };
+      const WeightPrecision keyPrecision = kvPrecision(file.wk);
+      const WeightPrecision valuePrecision = kvPrecision(file.wv);
       struct Item {
         ReferenceMatrix& to;
         const TensorView& view;
@@ -109,12 +122,12 @@ Result<std::unique_ptr<const ReferenceWeights>> ReferenceWeights::make(
       const Item items[] = {
           {layer.attentionNorm, file.attentionNorm, kAsInFile, "the attention norm"},
           {layer.wq, file.wq, precision, "the query matrix"},
-          {layer.wk, file.wk, precision, "the key matrix"},
-          {layer.wv, file.wv, precision, "the value matrix"},
+          {layer.wk, wk.view(), keyPrecision, "the key matrix"},
+          {layer.wv, wv.view(), valuePrecision, "the value matrix"},
           {layer.wo, file.wo, precision, "the attention output matrix"},
           {layer.bq, file.bq, kAsInFile, "the query bias"},
-          {layer.bk, file.bk, kAsInFile, "the key bias"},
-          {layer.bv, file.bv, kAsInFile, "the value bias"},
+          {layer.bk, bk.view(), kAsInFile, "the key bias"},
+          {layer.bv, bv.view(), kAsInFile, "the value bias"},
           {layer.qNorm, file.qNorm, kAsInFile, "the query norm"},
           {layer.kNorm, file.kNorm, kAsInFile, "the key norm"},
           {layer.ffnNorm, file.ffnNorm, kAsInFile, "the feed-forward norm"},

@@ -30,10 +30,11 @@ struct ReferenceWeights {
   ReferenceMatrix output;  // [vocabSize, dModel]
   std::vector<ReferenceLayer> layers;
 
+  /// For a model run with `kvHeads` KV heads, which are possible (kv_regroup.h).
   /// Errors: kOutOfMemory, kCancelled; kUnsupported where FP16 cannot hold a weight.
   static Result<std::unique_ptr<const ReferenceWeights>> make(const Model& model,
                                                               const WeightPrecision& precision,
-                                                              const Progress& progress,
+                                                              int kvHeads, const Progress& progress,
                                                               std::stop_token stop);
   std::uint64_t bytes() const;
 };

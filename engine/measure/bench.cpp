@@ -21,7 +21,8 @@ class Bench {
   Result<void> prepare() {
     const int length = m_what.depth + m_what.nPrompt + m_what.nGen;
     const int blocks = (length + m_options.blockSize - 1) / m_options.blockSize;
-    KvShape shape{m_options.kv, m_options.blockSize, blocks * m_what.sequences, m_config.nKvHeads};
+    KvShape shape{m_options.kv, m_options.blockSize, blocks * m_what.sequences,
+                  m_backend.config().nKvHeads};
     VITRINE_TRY(m_backend.configureCache(shape));
     for (int s = 0; s < m_what.sequences; ++s) {
       std::vector<BlockId> table(static_cast<std::size_t>(blocks));

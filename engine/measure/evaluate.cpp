@@ -12,10 +12,9 @@ namespace {
 constexpr int kBlockSize = 16;
 
 /// A cache for one sequence of `length` tokens; returns its block table.
-Result<std::vector<BlockId>> makeCache(Backend& backend, const ModelConfig& config, KvType type,
-                                       int length) {
+Result<std::vector<BlockId>> makeCache(Backend& backend, KvType type, int length) {
   const int nBlocks = (length + kBlockSize - 1) / kBlockSize;
-  VITRINE_TRY(backend.configureCache({type, kBlockSize, nBlocks, config.nKvHeads}));
+  VITRINE_TRY(backend.configureCache({type, kBlockSize, nBlocks, backend.config().nKvHeads}));
   std::vector<BlockId> table(static_cast<std::size_t>(nBlocks));
   std::iota(table.begin(), table.end(), 0);
   return table;
@@ -78,9 +77,9 @@ Result<EvaluationReport> evaluate(Backend& backend, Backend* reference, const Mo
   const std::size_t firstScored = whole ? std::max<std::size_t>(window / 2, 1) : 1;
   const std::size_t nWindows = tokens.size() / window;
   VITRINE_ASSIGN(const std::vector<BlockId> table,
-                 makeCache(backend, config, options.kv, static_cast<int>(window)));
+                 makeCache(backend, options.kv, static_cast<int>(window)));
   if (reference != nullptr) {
-    VITRINE_TRY(makeCache(*reference, config, options.referenceKv, static_cast<int>(window)));
+    VITRINE_TRY(makeCache(*reference, options.referenceKv, static_cast<int>(window)));
   }
 
   Sums sums;
@@ -124,7 +123,7 @@ Result<std::vector<float>> nextTokenLogits(Backend& backend, const ModelConfig& 
                                            std::span<const TokenId> tokens, KvType kv, int chunk) {
   VITRINE_TRY(checkLength(config, static_cast<int>(tokens.size()), "a text"));
   VITRINE_ASSIGN(const std::vector<BlockId> table,
-                 makeCache(backend, config, kv, static_cast<int>(tokens.size())));
+                 makeCache(backend, kv, static_cast<int>(tokens.size())));
   for (std::size_t begin = 0; begin < tokens.size(); begin += static_cast<std::size_t>(chunk)) {
     const std::size_t end = std::min(tokens.size(), begin + static_cast<std::size_t>(chunk));
     BatchSequence sequence;

@@ -441,6 +441,9 @@ bool EngineLoop::installBackend(Loaded& loaded) {
   m_scheduler.reset();
   std::string reason = "precision changed";
   if (loaded.backend) {
+    if (m_backend && m_backend->config().nKvHeads != loaded.backend->config().nKvHeads) {
+      reason = "KV heads changed";
+    }
     if (loaded.isNewModel) reason = "model changed";
     m_backend = std::move(loaded.backend);
   } else {
@@ -488,8 +491,8 @@ Scheduler::Options EngineLoop::schedulerOptions() const {
   options.prefillChunk = m_config.prefillChunk;
   options.maxSequences = m_config.maxSequences;
   options.cache = m_config.cache;
-  if (m_model) {
-    const ModelConfig& model = m_model->config();
+  if (m_backend) {
+    const ModelConfig& model = m_backend->config();
     const int valueBytes = m_config.cache.type == KvType::kInt8 ? 1 : 2;
     options.valueBytesPerPosition = 2ULL * static_cast<std::uint64_t>(model.nLayers) *
                                     static_cast<std::uint64_t>(model.kvDim()) *

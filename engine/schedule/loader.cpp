@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/backend/kv_regroup.h"
 #include "engine/measure/machine.h"
 #include "engine/template/chat_template.h"
 
@@ -23,7 +24,7 @@ Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& m
                                            std::stop_token stop, CachePlan& plan) {
   const BackendOptions options{config.precision, config.threads, config.kvHeads};
   VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
-  VITRINE_ASSIGN(plan, planCache(model->config(), config, availableMemoryBytes()));
+  VITRINE_ASSIGN(plan, planCache(backend->config(), config, availableMemoryBytes()));
   VITRINE_TRY(backend->configureCache(plan.shape));
   return backend;
 }
@@ -47,13 +48,15 @@ Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model
                                               const EngineConfig& wanted, const Progress& progress,
                                               std::stop_token stop) {
   VITRINE_TRY(checkConfig(wanted));
+  VITRINE_ASSIGN(const ModelConfig now, regroupedConfig(model->config(), running.kvHeads));
+  VITRINE_ASSIGN(const ModelConfig then, regroupedConfig(model->config(), wanted.kvHeads));
   auto loaded = std::make_unique<Loaded>();
   loaded->config = wanted;
   if (wanted.backend != running.backend || wanted.precision != running.precision ||
-      wanted.threads != running.threads) {
+      wanted.threads != running.threads || then.nKvHeads != now.nKvHeads) {
     VITRINE_ASSIGN(loaded->backend, makeReady(model, wanted, progress, stop, loaded->plan));
   } else {
-    VITRINE_ASSIGN(loaded->plan, planCache(model->config(), wanted, availableMemoryBytes()));
+    VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, availableMemoryBytes()));
   }
   loaded->model = std::move(model);
   return loaded;
@@ -63,7 +66,8 @@ std::shared_ptr<const ModelInfo> describeModel(const Model& model, const Backend
                                                const EngineConfig& config, int contextTokens) {
   auto info = std::make_shared<ModelInfo>();
   info->path = model.path().string();
-  info->config = model.config();
+  info->config = backend.config();
+  info->ownKvHeads = model.config().nKvHeads;
   info->name = model.config().name;
   info->architecture = model.config().architecture;
   info->quantization = model.quantizationName();

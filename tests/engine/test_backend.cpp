@@ -36,6 +36,8 @@ TestBackend::TestBackend(int nBlocks, int blockSize) {
   shape.blockSize = blockSize;
   shape.nBlocks = nBlocks;
   shape.nKvHeads = 1;
+  m_config.vocabSize = kVocabSize;
+  m_config.nLayers = m_config.nHeads = m_config.nKvHeads = m_config.headDim = 1;
   (void)configureCache(shape);
 }
 

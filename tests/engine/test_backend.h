@@ -21,6 +21,7 @@ class TestBackend final : public Backend {
 
   BackendInfo info() const override;
   const WeightPrecision& precision() const override { return m_precision; }
+  const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
@@ -49,6 +50,7 @@ class TestBackend final : public Backend {
   std::uint64_t& value(std::span<const BlockId> table, int position);
 
   WeightPrecision m_precision;
+  ModelConfig m_config;
   KvShape m_shape;
   std::vector<std::uint64_t> m_values;  // [nBlocks, blockSize]; 0: never written
   std::vector<float> m_logits;

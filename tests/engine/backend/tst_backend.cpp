@@ -172,6 +172,10 @@ class TestBackend : public QObject {
     const int kvHeads = m_model->config().nKvHeads;
     QVERIFY(!backend->configureCache({kvType(), 16, 0, kvHeads}));
     QVERIFY(!backend->configureCache({kvType(), 10, 4, kvHeads}));
+    const auto otherHeads = backend->configureCache({kvType(), 16, 4, kvHeads * 2});
+    QVERIFY(!otherHeads);
+    QVERIFY2(otherHeads.error().message.find("runs with 2 KV heads") != std::string::npos,
+             otherHeads.error().message.c_str());
     const auto tooLarge = backend->configureCache({kvType(), 16, 2000000000, kvHeads});
     QVERIFY(!tooLarge);
     QCOMPARE(tooLarge.error().code, ErrorCode::kOutOfMemory);

@@ -304,9 +304,11 @@ class TestCpuBackend : public QObject {
 
   void expandedHeadsGiveTheSameBits() {
     auto grouped = make({"", {}});
-    auto expanded = makeBackend(BackendKind::kCpu, m_model, {});
+    BackendOptions options;
+    options.kvHeads = m_model->config().nHeads;
+    auto expanded = makeBackend(BackendKind::kCpu, m_model, options);
     QVERIFY(expanded.has_value());
-    KvShape shape{KvType::kFp16, 16, 20, m_model->config().nHeads};
+    KvShape shape{KvType::kFp16, 16, 20, options.kvHeads};
     QVERIFY((*expanded)->configureCache(shape).has_value());
     Run a{longTokens(100), blocks(0, 7)};
     Run b = a;
