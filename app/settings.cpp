@@ -173,6 +173,7 @@ engine::EngineConfig Settings::engineConfig() const {
       m_settings.value(QStringLiteral("engine/kv_budget_bytes"), 0).toULongLong();
   config.threads = number("threads", 0, 0, 1024);
   config.contextTokens = number("context", 0, 0, 1 << 24);
+  config.kvHeads = number("kv_heads", 0, 0, 65536);
   config.prefillChunk = number("prefill_chunk", config.prefillChunk, 16, 8192);
   const int groupSize = number("int8_group", config.precision.groupSize, 32, 64);
   if (groupSize == 32 || groupSize == 64) config.precision.groupSize = groupSize;
@@ -194,6 +195,7 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("kv_budget_bytes", static_cast<qulonglong>(config.cache.budgetBytes));
   set("threads", config.threads);
   set("context", config.contextTokens);
+  set("kv_heads", config.kvHeads);
   set("prefill_chunk", config.prefillChunk);
   set("int8_group", config.precision.groupSize);
   emit changed();

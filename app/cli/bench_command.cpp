@@ -60,9 +60,10 @@ void printHead(const engine::Backend& backend, const Model& model, double bandwi
   const auto precision = backend.precision();
   printOut(fmt::format("{} · {} · {} threads · reads {:.1f} GB/s\n", engine::processorName(),
                        info.instructionSet, info.threads, bandwidth / 1e9));
-  printOut(fmt::format("{} · {} · weights {} · activations {}\n\n", model.config().name,
-                       model.quantizationName(), toString(precision.weights),
-                       toString(precision.activations)));
+  printOut(fmt::format("{} · {} · weights {} · activations {} · {} query and {} KV heads\n\n",
+                       model.config().name, model.quantizationName(), toString(precision.weights),
+                       toString(precision.activations), backend.config().nHeads,
+                       backend.config().nKvHeads));
   printOut(fmt::format("{:<22}{:>10}{:>10}{:>10}{:>14}{:>12}\n", "test", "tokens/s", "min", "max",
                        "MB a token", "bandwidth"));
 }
@@ -82,7 +83,8 @@ int bench(const CliBenchOptions& options) {
   auto model = Model::load(*path);
   if (!model) return report(model.error());
   const auto& config = options.model.config;
-  auto backend = engine::makeBackend(config.backend, *model, {config.precision, config.threads});
+  auto backend = engine::makeBackend(config.backend, *model,
+                                     {config.precision, config.threads, config.kvHeads});
   if (!backend) return report(backend.error());
 
   engine::BenchOptions how;

@@ -78,6 +78,10 @@ void ModelOptions::addTo(CLI::App& app) {
          },
          "memory for the KV cache, such as 512M (a share of what is free)")
       ->type_name("BYTES");
+  app.add_option("--kv-heads", config.kvHeads,
+                 "KV heads: a multiple of the model's number (exact) or a divisor (averaged, "
+                 "approximate) that divides its query heads (the model's)")
+      ->check(CLI::Range(1, 65536));
   app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
       ->check(CLI::Range(16, 1 << 24));
   app.add_option("--prefill-chunk", config.prefillChunk, "most prompt tokens of one step (256)")

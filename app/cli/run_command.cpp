@@ -94,6 +94,12 @@ struct RunOptions {
   bool raw = false, json = false, dropOldest = false;
 };
 
+Json toJson(const engine::TurnReport& report, const engine::ModelInfo& info) {
+  Json json = cli::toJson(report);
+  json["kv_heads"] = info.config.nKvHeads;
+  return json;
+}
+
 engine::GenerateRequest makeRequest(const RunOptions& options, const engine::ModelInfo& info) {
   engine::GenerateRequest request;
   request.sampling = options.sampling.resolve(info.defaults);
@@ -124,7 +130,7 @@ int runTurns(const RunOptions& options, EngineSession& session, const engine::Mo
     });
     if (!done) return report(done.error());
     if (options.json) {
-      printJson(toJson(*done));
+      printJson(toJson(*done, info));
     } else {
       printOut("\n[" + summary(*done) + "]\n\n");
     }
@@ -152,7 +158,7 @@ int runOnce(const RunOptions& options, EngineSession& session, const engine::Mod
   });
   if (!done) return report(done.error());
   if (options.json) {
-    printJson(toJson(*done));
+    printJson(toJson(*done, info));
   } else {
     printOut("\n");
     std::fprintf(stderr, "[%s]\n", summary(*done).c_str());

@@ -39,6 +39,7 @@ void TestSettings::valuesSurviveARestart() {
   config.cache.budgetBytes = 5ULL << 32;
   config.threads = 3;
   config.contextTokens = 4096;
+  config.kvHeads = 9;
   {
     Settings settings(file);
     QVERIFY(settings.engineConfig() == engine::EngineConfig{});
@@ -66,7 +67,7 @@ void TestSettings::nonsenseInTheFileGivesDefaults() {
   QFile out(file);
   QVERIFY(out.open(QIODevice::WriteOnly));
   out.write(
-      "[engine]\nweights=int3\nblock_size=17\nthreads=-5\ncontext=many\nkv_budget_bytes=x\n"
+      "[engine]\nweights=int3\nblock_size=17\nthreads=-5\ncontext=many\nkv_budget_bytes=x\nkv_heads=-3\n"
       "[window]\nzoom=9000\ntheme=plaid\n[chat]\nsampling={broken\n\xff\xfe\x00[[[\n");
   out.close();
   Settings settings(file);

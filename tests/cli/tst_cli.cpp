@@ -27,6 +27,7 @@ class TestCli : public QObject {
   void missingModelIsNamed();
   void versionAndHelpSucceed();
   void runHasTheFieldsOfTheContract();
+  void kvHeadsChangeTheCacheAndSayWhatTheyCost();
   void sameSeedGivesSameText();
   void stopTextEndsTheAnswerUnseen();
   void forcedBackendRuns();
@@ -64,6 +65,14 @@ void TestCli::wrongUseExitsWithTwo_data() {
   QTest::newRow("zero tokens") << QStringList{"run", "-n", "0", "-p", "x"} << QByteArray("0");
   QTest::newRow("two prompts") << QStringList{"run", "-p", "x", "-f", "y"} << QByteArray("-");
   QTest::newRow("no prompt") << QStringList{"run"} << QByteArray("-p");
+  QTest::newRow("KV heads of none")
+      << QStringList{"run", "--kv-heads", "0", "-p", "x"} << QByteArray("--kv-heads");
+  QTest::newRow("KV heads of a wrong number")
+      << QStringList{"run", "-m", model(), "--kv-heads", "2", "-p", "x"}
+      << QByteArray("it may be 1, 3, 9");
+  QTest::newRow("more KV heads than query heads")
+      << QStringList{"run", "-m", model(), "--kv-heads", "18", "-p", "x"}
+      << QByteArray("18 KV heads");
   QTest::newRow("temperature") << QStringList{"run", "-m", model(), "-p", "x", "--temp", "-1"}
                                << QByteArray("temperature");
 }
@@ -103,7 +112,7 @@ void TestCli::runHasTheFieldsOfTheContract() {
   for (const char* field :
        {"text", "token_ids", "prompt_tokens", "reused_tokens", "prefilled_tokens",
         "generated_tokens", "stop_reason", "ttft_ms", "tpot_ms", "prefill_tps", "decode_tps", "kv",
-        "backend", "weights", "activations", "kv_type"}) {
+        "backend", "weights", "activations", "kv_type", "kv_heads"}) {
     QVERIFY2(json.contains(field), field);
   }
   for (const char* field : {"bytes_used", "bytes_reserved", "bytes_formula", "blocks_used",
@@ -122,6 +131,46 @@ void TestCli::runHasTheFieldsOfTheContract() {
   const auto kv = json["kv"].toObject();
   QCOMPARE(kv["bytes_formula"].toInteger(), qint64(positions) * 30 * 3 * 64 * 2 * 2);
   QVERIFY(kv["bytes_reserved"].toInteger() >= kv["bytes_used"].toInteger());
+}
+
+void TestCli::kvHeadsChangeTheCacheAndSayWhatTheyCost() {
+  const auto run = [&](const QStringList& more) {
+    const CliResult result =
+        runCli(greedy(QStringList{"-p", "Why is the sky blue?", "-n", "24"} + more));
+    if (result.exitCode != 0) qWarning("%s", result.err.constData());
+    return result.json();
+  };
+  const QJsonObject own = run({});
+  QCOMPARE(own["kv_heads"].toInt(), 3);
+  const qint64 bytes = own["kv"].toObject()["bytes_used"].toInteger();
+  QVERIFY(bytes > 0);
+  const QJsonObject repeated = run({"--kv-heads", "9"});
+  QCOMPARE(repeated["kv_heads"].toInt(), 9);
+  QCOMPARE(repeated["token_ids"], own["token_ids"]);
+  QCOMPARE(repeated["kv"].toObject()["bytes_used"].toInteger(), 3 * bytes);
+  QCOMPARE(repeated["kv"].toObject()["bytes_formula"].toInteger(), 3 * bytes);
+  const QJsonObject pooled = run({"--kv-heads", "1"});
+  QCOMPARE(pooled["kv_heads"].toInt(), 1);
+  // An answer of its own, of its own length; the last token was drawn but not yet fed.
+  const int positions = pooled["prompt_tokens"].toInt() + pooled["generated_tokens"].toInt() - 1;
+  QCOMPARE(pooled["kv"].toObject()["bytes_used"].toInteger(), qint64(positions) * 30 * 64 * 2 * 2);
+
+  const QString text = write("text.txt", QByteArray("The ferry came in at nine, late as ever, and "
+                                                    "the two men on the quay tied it up without "
+                                                    "a word before they went home to bed.\n")
+                                             .repeated(3));
+  const auto distance = [&](const char* heads) {
+    const CliResult result = runCli({"perplexity", "-m", model(), "-f", text, "--kv-heads", heads,
+                                     "--reference", "--kv-heads 3", "--json"});
+    if (result.exitCode != 0) qWarning("%s", result.err.constData());
+    return result.json();
+  };
+  const QJsonObject exact = distance("9");
+  QCOMPARE(exact["kl_mean"].toDouble(), 0.0);
+  QCOMPARE(exact["top1_agreement"].toDouble(), 1.0);
+  const QJsonObject lossy = distance("1");
+  QVERIFY2(lossy["kl_mean"].toDouble() > 0.1, qPrintable(lossy["kl_mean"].toVariant().toString()));
+  QVERIFY(lossy["top1_agreement"].toDouble() < 1.0);
 }
 
 void TestCli::sameSeedGivesSameText() {

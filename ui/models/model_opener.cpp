@@ -24,6 +24,12 @@ ModelOpener::ModelOpener(app::EngineClient& engine, app::Settings& settings, QOb
             if (id != m_request || m_opening.empty()) return;
             const std::filesystem::path path = std::exchange(m_opening, {});
             emit openingChanged();
+            // The file may have become another model: the next try takes it as it is.
+            engine::EngineConfig config = m_settings.engineConfig();
+            if (config.kvHeads != 0 && error.code == engine::ErrorCode::kInvalidArgument) {
+              config.kvHeads = 0;
+              m_settings.setEngineConfig(config);
+            }
             if (error.code == engine::ErrorCode::kCancelled) return;
             emit failed(path, app::toQString(error.message), kept);
           });
@@ -31,7 +37,13 @@ ModelOpener::ModelOpener(app::EngineClient& engine, app::Settings& settings, QOb
 
 void ModelOpener::open(const std::filesystem::path& path) {
   m_opening = path;
-  m_request = m_engine.load(path, m_settings.engineConfig());
+  engine::EngineConfig config = m_settings.engineConfig();
+  // A number of KV heads belongs to the model that it was chosen for.
+  if (config.kvHeads != 0 && path != m_settings.lastModel()) {
+    config.kvHeads = 0;
+    m_settings.setEngineConfig(config);
+  }
+  m_request = m_engine.load(path, config);
   emit openingChanged();
 }
 
