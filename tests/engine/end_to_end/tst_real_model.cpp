@@ -74,6 +74,50 @@ class TestRealModel : public QObject {
     if (mode != 3) QCOMPARE(answer(h, first), expected);  // asked again, from the cache or not
   }
 
+  /// Three times the heads: the same answer from three times the bytes. One head: a third.
+  void kvHeadsOnASwitch() {
+    EngineHarness h;
+    QVERIFY(h.load(testModelPath()).info);
+    const auto own = *h.ask(question(first)).report;
+    QCOMPARE(own.tokenIds, expected);
+    EngineConfig config;
+    config.kvHeads = 9;
+    const auto repeated = h.reconfigure(config);
+    QVERIFY2(repeated.info, repeated.error ? repeated.error->message.c_str() : "");
+    QCOMPARE(repeated.info->config.nKvHeads, 9);
+    QCOMPARE(repeated.info->ownKvHeads, 3);
+    const auto nine = *h.ask(question(first)).report;
+    QCOMPARE(nine.tokenIds, expected);
+    QCOMPARE(nine.reusedTokens, 0);  // other blocks: nothing of before can serve
+    QCOMPARE(nine.reuse.reason, std::string("KV heads changed"));
+    QCOMPARE(nine.kv.bytesUsed, 3 * own.kv.bytesUsed);
+    QCOMPARE(nine.kv.bytesReserved, 3 * own.kv.bytesReserved);
+    QCOMPARE(nine.kv.bytesFormula, 3 * own.kv.bytesFormula);
+    const auto nineBlock = h.idleSnapshot()->bytesPerBlock;
+
+    config.kvHeads = 1;
+    QVERIFY(h.reconfigure(config).info);
+    const auto one = *h.ask(question(first)).report;
+    QCOMPARE(one.generatedTokens, own.generatedTokens);
+    QVERIFY(one.tokenIds != expected);  // averaging is lossy
+    QCOMPARE(3 * one.kv.bytesUsed, own.kv.bytesUsed);
+    QCOMPARE(3 * one.kv.bytesReserved, own.kv.bytesReserved);
+    QCOMPARE(3 * one.kv.bytesFormula, own.kv.bytesFormula);
+    QCOMPARE(9 * h.idleSnapshot()->bytesPerBlock, nineBlock);
+
+    for (int wrong : {2, -1, 18, 5}) {
+      config.kvHeads = wrong;
+      const auto refused = h.reconfigure(config);
+      QVERIFY(refused.error && refused.kept);
+      QVERIFY2(refused.error->message.find("it may be 1, 3, 9") != std::string::npos,
+               refused.error->message.c_str());
+    }
+    QCOMPARE(h.ask(question(first)).report->tokenIds, one.tokenIds);
+    config.kvHeads = 3;  // the model's own, by its number
+    QVERIFY(h.reconfigure(config).info);
+    QCOMPARE(answer(h, first), expected);
+  }
+
   void fourTogether() {
     EngineHarness h;
     QVERIFY(h.load(testModelPath()).info);
