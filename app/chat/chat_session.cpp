@@ -7,7 +7,6 @@
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
-#include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::app {
 namespace {
@@ -31,6 +30,8 @@ ChatSession::ChatSession(ConversationStore& store, EngineClient& engine, Setting
   connect(&m_engine, &EngineClient::tokensReady, this, &ChatSession::onTokens);
   connect(&m_engine, &EngineClient::turnFinished, this, &ChatSession::onFinished);
   connect(&m_engine, &EngineClient::turnFailed, this, &ChatSession::onFailed);
+  connect(&m_engine, &EngineClient::forecastReady, this, &ChatSession::onForecast);
+  connect(&m_engine, &EngineClient::cacheVerified, this, &ChatSession::onCacheVerified);
   connect(&m_engine, &EngineClient::firstPainted, this, &ChatSession::onFirstPaint);
   connect(&m_engine, &EngineClient::modelLoaded, this, &ChatSession::emitUsage);
   connect(&m_engine, &EngineClient::modelUnloaded, this, &ChatSession::emitUsage);
@@ -47,6 +48,8 @@ ChatSession::ChatSession(ConversationStore& store, EngineClient& engine, Setting
 ChatSession::~ChatSession() {
   m_engine.disconnect(this);
   m_store.disconnect(this);
+  dropForecast();
+  cancelCacheProof();
   if (!isRunning()) return;
   m_engine.cancel(m_request);
   m_answer.state = MessageState::kStopped;
@@ -193,10 +196,7 @@ Result<void> ChatSession::setSampling(const QJsonObject& sampling) {
 }
 
 SamplingParams ChatSession::sampling() const {
-  SamplingParams params;
-  if (const ModelInfoPtr info = m_engine.info()) params = overlaySampling(params, info->defaults);
-  params = overlaySampling(params, m_settings.samplingDefaults());
-  return overlaySampling(params, m_conversation.sampling);
+  return samplingInForce(m_conversation, m_engine, m_settings);
 }
 
 // ---------------------------------------------------------------- the turn
@@ -226,35 +226,19 @@ void ChatSession::postRequest() {
   m_failure.reset();
   m_storeFailureShown = false;
   m_promptTokens = m_generatedTokens = m_prefillDone = m_prefillTotal = 0;
-  const ModelInfoPtr info = m_engine.info();
-  const SamplingParams params = sampling();
+  dropForecast();
+  TurnRequest turn = makeTurnRequest(m_conversation, path(), branchName(), m_engine, m_settings);
   m_metrics = {};
-  m_metrics.sampling = toJson(params);
-
-  GenerateRequest request;
-  request.sampling = params;
-  request.conversation = toUtf8(m_conversation.uuid);
-  request.branch = toUtf8(branchName());
-  request.contextPolicy =
-      m_conversation.dropOldest ? ContextPolicy::kDropOldest : m_settings.contextPolicy();
-  for (const QJsonObject& settings : {m_settings.samplingDefaults(), m_conversation.sampling}) {
-    const QJsonValue limit = settings.value(QLatin1String("max_tokens"));
-    if (limit.isDouble()) request.maxTokens = std::max(0, limit.toInt());
-  }
-  if (info) {
+  m_metrics.sampling = toJson(turn.request.sampling);
+  if (const ModelInfoPtr info = m_engine.info()) {
     m_metrics.model = toQString(info->name);
     m_metrics.modelFingerprint = toQString(info->fingerprint);
     m_metrics.quantization = toQString(info->quantization);
     m_metrics.contextTokens = info->contextTokens;
   }
-  PromptMessages prompt =
-      promptMessages(m_conversation, path(), [&, model = m_engine.model()](const Message& message) {
-        return model && info && idsMatchText(message, model->tokenizer(), info->fingerprint);
-      });
-  m_promptOrigins = std::move(prompt.origins);
-  request.prompt = ChatPrompt{std::move(prompt.messages)};
+  m_promptOrigins = std::move(turn.origins);
   m_metrics.beforeRequestMs = static_cast<double>(m_sinceSend.nsecsElapsed()) / 1e6;
-  m_request = m_lastRequest = m_engine.generate(std::move(request));
+  m_request = m_lastRequest = m_engine.generate(std::move(turn.request));
   m_streamingRow = rowOf(m_answer.id);
 }
 
@@ -269,11 +253,16 @@ void ChatSession::onTurnStarted(quint64 id, int prompt, int reused, int dropped)
   emitUsage();
 }
 
-void ChatSession::onPrefill(quint64 id, int done, int total) {
+void ChatSession::onPrefill(quint64 id, int done, int total, double remainingMs) {
+  if (m_proof.running && id == m_proof.request) {
+    m_proof.done = done;
+    m_proof.total = total;
+    emit cacheProofChanged();
+  }
   if (id != m_request) return;
   m_prefillDone = done;
   m_prefillTotal = total;
-  emit prefillProgressed(done, total);
+  emit prefillProgressed(done, total, remainingMs);
 }
 
 void ChatSession::onTokens(quint64 id, const QString& text,
@@ -312,7 +301,7 @@ void ChatSession::onFinished(quint64 id, const TurnReport& report) {
 }
 
 void ChatSession::onFailed(quint64 id, const Error& error) {
-  if (id != m_request) return;
+  if (isFailedQuestion(id, error) || id != m_request) return;
   if (error.code == ErrorCode::kCancelled) {
     const int row = m_streamingRow;
     endTurn(MessageState::kStopped);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/chat/turn_metrics.h"
+#include "app/chat/turn_request.h"
 #include "app/store/conversation_types.h"
 #include "engine/base/result.h"
 #include "engine/engine_types.h"
@@ -45,6 +46,16 @@ struct MessageRow {
   bool inContext = true;  ///< false: left out of the last prompt because the context was full
 };
 
+/// The check of a chat's cache that runs or ran last.
+struct CacheProofState {
+  bool running = false;
+  engine::RequestId request = 0;
+  int done = 0, total = 0;  ///< tokens of the cold prefill; 0 of 0: not told
+  std::optional<engine::CacheProof> result;
+  QString error;
+  bool cancelled = false;
+};
+
 enum class TurnPhase { kIdle, kWaiting, kPrefilling, kAnswering };
 
 /// One open conversation: the path of messages, and the turn that runs. Every change is in the
@@ -65,6 +76,8 @@ class ChatSession final : public QObject {
   const std::vector<MessageRow>& rows() const { return m_rows; }
   TurnPhase phase() const { return m_phase; }
   bool isRunning() const { return m_phase != TurnPhase::kIdle; }
+  /// Figures of answers that are not on the path (other branches), newest last; at most 64.
+  std::vector<TurnMetrics> turnsOffPath() const;
   /// Row of the answer that is being written, or −1.
   int streamingRow() const { return m_streamingRow; }
   /// The engine's id of the running turn; 0: none.
@@ -99,6 +112,18 @@ class ChatSession final : public QObject {
   /// Tokens of a text by the loaded model's tokenizer; 0 without a model.
   int countTokens(const QString& text) const;
 
+  // Questions about the cache; nothing changes, and answers that run go on.
+
+  /// What send(text) would reuse, compute and take: ends in forecastReady() or forecastFailed(),
+  /// unless another text or a turn comes first. False where there is nothing to ask about.
+  bool forecast(const QString& text);
+  void dropForecast();
+  /// Compares what is cached of the path on screen with a cold prefill.
+  engine::Result<void> verifyCache();
+  void cancelCacheProof();
+  const CacheProofState& cacheProof() const { return m_proof; }
+  double cacheProofSeconds() const;  ///< since it was started; 0: none runs
+
   /// Reads everything again (another program changed the file).
   void reload();
 
@@ -108,12 +133,16 @@ class ChatSession final : public QObject {
   void messageChanged(int row);
   void conversationChanged();  ///< title, system prompt, settings
   void turnStarted(int promptTokens, int reusedTokens);
-  void prefillProgressed(int done, int total);
+  /// `remainingMs` until the first token, by estimate; −1: not known.
+  void prefillProgressed(int done, int total, double remainingMs);
   void tokensArrived(const std::vector<vitrine::engine::GeneratedToken>& tokens);
   void turnFinished(int row);
   void turnFailed(const vitrine::app::TurnFailure& failure);
   void phaseChanged(vitrine::app::TurnPhase phase);
   void contextUsage(int usedTokens, int limitTokens);
+  void forecastReady(const vitrine::engine::Forecast& forecast);
+  void forecastFailed(const vitrine::engine::Error& error);
+  void cacheProofChanged();
   void storeFailed(const QString& message);  ///< a write failed: the disk is full, …
 
  private:
@@ -139,11 +168,14 @@ class ChatSession final : public QObject {
   Children childrenByParent() const;
 
   void onTurnStarted(quint64 id, int prompt, int reused, int dropped);
-  void onPrefill(quint64 id, int done, int total);
+  void onPrefill(quint64 id, int done, int total, double remainingMs);
   void onTokens(quint64 id, const QString& text, const std::vector<engine::GeneratedToken>& tokens);
   void onFinished(quint64 id, const engine::TurnReport& report);
   void onFailed(quint64 id, const engine::Error& error);
   void onFirstPaint(quint64 id, double milliseconds);
+  void onForecast(quint64 id, const engine::Forecast& forecast);
+  void onCacheVerified(quint64 id, const engine::CacheProof& proof);
+  bool isFailedQuestion(quint64 id, const engine::Error& error);
 
   ConversationStore& m_store;
   EngineClient& m_engine;
@@ -165,6 +197,9 @@ class ChatSession final : public QObject {
   int m_prefillDone = 0, m_prefillTotal = 0;
   bool m_storeFailureShown = false;
   std::optional<TurnFailure> m_failure;
+  engine::RequestId m_forecastRequest = 0;  // the latest; 0: none
+  CacheProofState m_proof;
+  QElapsedTimer m_proofClock;
   QTimer m_saveTimer{this};  // single shot, only while an answer has unsaved text
 };
 

@@ -134,6 +134,19 @@ const Message* ChatSession::node(MessageId id) const {
   return found == m_tree.end() ? nullptr : &found->second;
 }
 
+std::vector<TurnMetrics> ChatSession::turnsOffPath() const {
+  constexpr std::size_t kMost = 64;  // reading figures takes longer than all the rest
+  std::vector<TurnMetrics> turns;
+  for (auto entry = m_tree.rbegin(); entry != m_tree.rend() && turns.size() < kMost; ++entry) {
+    const Message& message = entry->second;
+    if (message.role != Role::kAssistant || rowOf(message.id) >= 0) continue;
+    TurnMetrics metrics = turnMetricsFromJson(message.metrics);
+    if (metrics.known()) turns.push_back(std::move(metrics));
+  }
+  std::reverse(turns.begin(), turns.end());
+  return turns;
+}
+
 // Children in the order in which they were made.
 ChatSession::Children ChatSession::childrenByParent() const {
   Children children;
