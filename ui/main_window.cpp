@@ -215,6 +215,8 @@ void MainWindow::connectParts() {
   m_sideBar->addEntry(tr("Settings"), QStringLiteral("Ctrl+,"), [this] { openSettings(); });
   connect(m_chat, &ChatView::sessionStarted, this, &MainWindow::showSession);
   connect(m_chat, &ChatView::modelWanted, this, &MainWindow::openModelsPage);
+  connect(m_chat, &ChatView::cacheProofStarted, this,
+          [this] { m_inspector->showTab(QStringLiteral("latency")); });
   connect(m_topBar, &TopBar::modelsPageWanted, this, &MainWindow::openModelsPage);
   connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
   connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });

@@ -11,6 +11,7 @@
 #include "ui/inspector/cache/formula_view.h"
 #include "ui/inspector/inspector_panel.h"
 #include "ui/inspector/latency/latency_tab.h"
+#include "ui/inspector/latency/token_strip.h"
 #include "ui/inspector/latency/turn_table.h"
 #include "ui/inspector/latency/waterfall.h"
 #include "ui/inspector/precision/precision_tab.h"
@@ -203,7 +204,7 @@ class TestInspector : public QObject {
     QVERIFY(table->rowText(1).contains(QString("%1 reused").arg(report.reusedTokens)));
     QVERIFY(table->rowText(1).contains(QString("%1 generated").arg(report.generatedTokens)));
     const QString parts = scene.find<ui::Waterfall>()->accessibleDescription();
-    for (const char* part : {"render", "tokenize", "match", "queue", "prefill", "sample"}) {
+    for (const char* part : {"template", "tokenize", "match", "queue", "prefill", "sample"}) {
       QVERIFY2(parts.contains(part), qPrintable(parts));
     }
     auto* tab = scene.find<ui::LatencyTab>();

@@ -8,6 +8,8 @@
 #include <QVBoxLayout>
 
 #include "ui/chat/action_button.h"
+#include "ui/chat/why_popover.h"
+#include "ui/common/cache_words.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
 #include "ui/markdown/markdown_view.h"
@@ -63,10 +65,7 @@ AnswerItem::AnswerItem(QWidget* parent) : MessageItem(parent) {
   connect(m_copy, &QPushButton::clicked, this, &MessageItem::copyRequested);
   connect(m_edit, &QPushButton::clicked, this, &MessageItem::editRequested);
   connect(m_regenerate, &QPushButton::clicked, this, &MessageItem::regenerateRequested);
-  connect(m_why, &QPushButton::clicked, this, [this] {
-    m_reason->setVisible(m_reason->isHidden());
-    emit heightChanged();
-  });
+  connect(m_why, &QPushButton::clicked, this, [this] { showWhy(); });
   connect(m_view, &TextView::menuRequested, this, &AnswerItem::showMenu);
   connect(m_view, &TextView::linkChosen, this, &MessageItem::linkChosen);
   connect(m_view, &MarkdownView::firstTextPainted, this, &AnswerItem::firstTextPainted);
@@ -102,15 +101,21 @@ void AnswerItem::setRow(const app::MessageRow& row, bool running) {
       figures.note = tr("stopped");
     }
     m_bar->setFigures(figures);
-    const engine::ReuseReport& reuse = row.metrics.report.reuse;
+    const engine::TurnReport& report = row.metrics.report;
+    m_report = {};
+    m_report.reusedTokens = report.reusedTokens;
+    m_report.prefilledTokens = report.prefilledTokens;
+    m_report.reuse = report.reuse;
+    m_report.restore = report.restore;
     m_why->setText(tr("Why %1 prefilled?").arg(countText(figures.prefilled)));
-    m_reason->setText(
-        tr("%1 tokens of the prompt were found in the cache, %2 had to be computed from position "
-           "%3 on: %4.")
-            .arg(countText(figures.reused), countText(figures.prefilled),
-                 countText(reuse.firstNewPosition), QString::fromStdString(reuse.reason)));
-    m_why->setVisible(!reuse.reason.empty());
-    if (reuse.reason.empty()) m_reason->hide();
+    // One line where something cached was lost or came back; the rest is behind the button.
+    QString line = reuseText(report);
+    if (const QString restore = restoreText(report.restore); !restore.isEmpty()) {
+      line += QStringLiteral("; ") + restore;
+    }
+    m_reason->setText(line);
+    m_reason->setVisible(isNews(report));
+    m_why->setVisible(true);
   } else {
     m_why->hide();
     m_reason->hide();
@@ -178,8 +183,15 @@ QString AnswerItem::statusText() const {
       return tr("Waiting for the engine …");
     case app::TurnPhase::kPrefilling: {
       if (figures.prefillTotal <= 0) return tr("Reading …");
+      // Figures keep their width, so that nothing jumps.
       const int percent = 100 * figures.prefilled / figures.prefillTotal;
-      return tr("Reading %1 tokens … %2 %").arg(countText(figures.prefillTotal)).arg(percent);
+      QString text = tr("Reading %1 · %2 %")
+                         .arg(pluralText(figures.prefillTotal, tr("%1 token"), tr("%1 tokens")))
+                         .arg(percent, 2, 10, QChar(0x2007));
+      if (figures.remainingMs >= 0) {
+        text += tr(" · ≈ %1 s left").arg(figures.remainingMs / 1000.0, 0, 'f', 1);
+      }
+      return text;
     }
     case app::TurnPhase::kAnswering:
       return tr("Writing …");
@@ -187,6 +199,10 @@ QString AnswerItem::statusText() const {
       break;
   }
   return {};
+}
+
+void AnswerItem::showWhy() {
+  (new WhyPopover(m_report, this))->openBelow(m_why);
 }
 
 int AnswerItem::layoutFor(int width) {
@@ -252,6 +268,10 @@ void AnswerItem::paintEvent(QPaintEvent*) {
 }
 
 void AnswerItem::fillMenu(QMenu* menu) {
+  menu->addAction(tr("Why was this prefilled?"), this, &AnswerItem::showWhy)
+      ->setEnabled(!m_running && m_showsBar);
+  menu->addAction(tr("Verify this chat's cache"), this, &MessageItem::cacheProofRequested)
+      ->setEnabled(!m_running);
   menu->addAction(tr("Edit question"), this, &MessageItem::editRequested)->setEnabled(!m_running);
   menu->addAction(tr("Regenerate"), this, &MessageItem::regenerateRequested)
       ->setEnabled(!m_running);

@@ -24,6 +24,8 @@ class AnswerItem final : public MessageItem {
 
   /// The turn that writes this answer, as far as it has come.
   void setLive(app::TurnPhase phase, const TurnBar::Figures& figures);
+  /// What stands in place of the text while there is none: "Reading 1,310 tokens · 41 % · …".
+  QString statusText() const;
   /// Why the turn failed and what can be done; empty ways: only trying again.
   void setFailure(const QString& message, const std::vector<app::WayOut>& ways);
 
@@ -37,7 +39,7 @@ class AnswerItem final : public MessageItem {
 
  private:
   void clearFailure();
-  QString statusText() const;
+  void showWhy();
 
   MarkdownView* m_view;
   TurnBar* m_bar;
@@ -46,7 +48,8 @@ class AnswerItem final : public MessageItem {
   PlainLabel* m_reason;
   app::TurnPhase m_phase = app::TurnPhase::kIdle;
   bool m_running = false;
-  bool m_paintDue = false;  ///< the text of the turn that runs was not on screen yet
+  engine::TurnReport m_report;  ///< of the turn, without its per-token figures
+  bool m_paintDue = false;      ///< the text of the turn that runs was not on screen yet
   bool m_showsBar = false;
   bool m_inContext = true;
   int m_branchIndex = 0, m_branchCount = 1;

@@ -14,6 +14,7 @@
 #include "ui/chat/find_bar.h"
 #include "ui/chat/message_item.h"
 #include "ui/chat/transcript.h"
+#include "ui/common/cache_words.h"
 #include "ui/common/toast.h"
 #include "ui/composer/composer.h"
 #include "ui/markdown/text_view.h"
@@ -77,6 +78,12 @@ ChatView::ChatView(Services services, QWidget* parent)
     if (m_session) report(m_session->selectBranch(id, step));
   });
   connect(m_transcript, &Transcript::wayOutChosen, this, &ChatView::resolve);
+  connect(m_transcript, &Transcript::cacheProofRequested, this, [this] {
+    if (!m_session) return;
+    const engine::Result<void> asked = m_session->verifyCache();
+    report(asked);
+    if (asked) emit cacheProofStarted();
+  });
   connect(m_transcript, &Transcript::firstTextPainted, this, [this] {
     if (m_session && m_session->lastRequest() != 0) {
       m_engine.reportFirstPaint(m_session->lastRequest());
@@ -117,6 +124,7 @@ void ChatView::setSession(app::ChatSession* session) {
   if (session) {
     connect(session, &app::ChatSession::pathReset, this, &ChatView::updatePages);
     connect(session, &app::ChatSession::messageAdded, this, &ChatView::updatePages);
+    connect(session, &app::ChatSession::cacheProofChanged, this, &ChatView::showCacheProof);
     connect(session, &app::ChatSession::storeFailed, this,
             [this](const QString& message) { Toast::of(this)->showMessage(message, 10000); });
   }
@@ -137,6 +145,17 @@ void ChatView::report(const engine::Result<void>& result) {
   QString message = app::toQString(result.error().message);
   if (!message.isEmpty()) message[0] = message[0].toUpper();
   m_composer->showNotice(message);
+}
+
+// What came of it is told wherever the check was asked for.
+void ChatView::showCacheProof() {
+  if (!m_session) return;
+  const app::CacheProofState& proof = m_session->cacheProof();
+  if (proof.running || proof.cancelled) return;
+  QString words = proof.result ? proofText(*proof.result) : proof.error;
+  if (words.isEmpty()) return;
+  words[0] = words[0].toUpper();
+  Toast::of(this)->showMessage(words, 10000);
 }
 
 void ChatView::send(const QString& text) {

@@ -43,6 +43,8 @@ class ChatView final : public QWidget {
   /// The first message made a conversation, or a failed turn goes on in a new one.
   void sessionStarted(vitrine::app::ChatSession* session);
   void modelWanted();
+  /// A check of the chat's cache began: its panel can be shown.
+  void cacheProofStarted();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -51,6 +53,7 @@ class ChatView final : public QWidget {
   void send(const QString& text);
   void resolve(app::WayOut way, app::MessageId message);
   void report(const engine::Result<void>& result);
+  void showCacheProof();
   void updatePages();
   void updateComposer();
   void find(const QString& text);

@@ -31,6 +31,7 @@ class MessageItem : public QWidget {
   void editRequested();  ///< of the question of this turn
   void editAccepted(const QString& text);
   void regenerateRequested();
+  void cacheProofRequested();
   void branchRequested(int step);  ///< −1, +1
   void wayOutChosen(vitrine::app::WayOut way);
   void linkChosen(const QString& target);

@@ -75,12 +75,16 @@ void Transcript::setSession(app::ChatSession* session) {
       m_live.reused = reused;
       m_live.prefillTotal = prompt - reused;
       m_tokenMsSum = 0;
+      m_remainingMs = -1;
       updateLive();
     });
-    connect(session, &ChatSession::prefillProgressed, this, [this](int done, int total) {
-      m_live.prefilled = std::max(0, m_live.prefillTotal - (total - done));
-      if (!m_liveTimer.isActive()) m_liveTimer.start(kLiveIntervalMs);
-    });
+    connect(session, &ChatSession::prefillProgressed, this,
+            [this](int done, int total, double remainingMs) {
+              m_live.prefilled = std::max(0, m_live.prefillTotal - (total - done));
+              m_remainingMs = remainingMs;
+              m_sinceStep.start();
+              if (!m_liveTimer.isActive()) m_liveTimer.start(kLiveIntervalMs);
+            });
     connect(session, &ChatSession::tokensArrived, this,
             [this](const std::vector<engine::GeneratedToken>& tokens) {
               for (const engine::GeneratedToken& token : tokens) {
@@ -217,6 +221,7 @@ MessageItem* Transcript::makeItem(int row) {
   });
   connect(item, &MessageItem::regenerateRequested, this,
           [this, id] { emit regenerateRequested(id); });
+  connect(item, &MessageItem::cacheProofRequested, this, &Transcript::cacheProofRequested);
   connect(item, &MessageItem::branchRequested, this,
           [this, id](int step) { emit branchRequested(id, step); });
   connect(item, &MessageItem::wayOutChosen, this,
@@ -286,6 +291,12 @@ void Transcript::updateLive() {
   if (!m_session || !m_session->isRunning()) return;
   const int row = m_session->streamingRow();
   if (row < 0 || row >= int(m_slots.size())) return;
+  // Between two steps of the prefill the clock goes on.
+  const bool reading = m_session->phase() == app::TurnPhase::kPrefilling && m_remainingMs >= 0;
+  m_live.remainingMs = reading ? std::max(0.0, m_remainingMs - double(m_sinceStep.elapsed())) : -1;
+  if (reading && m_live.remainingMs > 0 && !m_liveTimer.isActive()) {
+    m_liveTimer.start(kLiveIntervalMs);
+  }
   if (auto* answer = qobject_cast<AnswerItem*>(m_slots[row].item)) {
     answer->setLive(m_session->phase(), m_live);
   }

@@ -51,6 +51,7 @@ class Transcript final : public QAbstractScrollArea {
   void regenerateRequested(vitrine::app::MessageId message);
   void editAccepted(vitrine::app::MessageId question, const QString& text);
   void branchRequested(vitrine::app::MessageId message, int step);
+  void cacheProofRequested();
   void firstTextPainted();
   void copied();
 
@@ -96,6 +97,8 @@ class Transcript final : public QAbstractScrollArea {
 
   TurnBar::Figures m_live;
   double m_tokenMsSum = 0;
+  double m_remainingMs = -1;  ///< at the last step of the prefill
+  QElapsedTimer m_sinceStep;
   QTimer m_liveTimer;    ///< single shot: figures change at most ten times a second
   QTimer m_streamTimer;  ///< single shot: a costly answer is drawn less often
   QElapsedTimer m_sinceDrawn;

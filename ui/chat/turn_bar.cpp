@@ -15,6 +15,7 @@ TurnBar::Figures TurnBar::figuresOf(const app::TurnMetrics& metrics) {
   figures.prefilled = metrics.report.prefilledTokens;
   figures.generated = metrics.report.generatedTokens;
   figures.ttftMs = metrics.report.ttftMs;
+  figures.forecastMs = metrics.report.forecastTtftMs;
   figures.tpotMs = metrics.report.tpotMs;
   switch (metrics.report.stopReason) {
     case engine::StopReason::kCancelled:
@@ -47,7 +48,10 @@ void TurnBar::setFigures(const Figures& figures) {
                     tr("%1 prefilled").arg(countText(figures.prefilled)),
                     tr("%1 generated").arg(countText(figures.generated))};
   if (figures.ttftMs > 0) {
-    words << tr("first token after %1").arg(millisecondsText(figures.ttftMs));
+    words << (figures.forecastMs >= 0
+                  ? tr("first token after %1 (forecast %2)")
+                        .arg(millisecondsText(figures.ttftMs), millisecondsText(figures.forecastMs))
+                  : tr("first token after %1").arg(millisecondsText(figures.ttftMs)));
   }
   if (figures.tpotMs > 0) {
     words << tr("%1 for each further token").arg(millisecondsText(figures.tpotMs));

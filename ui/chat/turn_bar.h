@@ -16,9 +16,11 @@ class TurnBar final : public QWidget {
     int prefilled = 0;     ///< computed so far, while the turn runs
     int prefillTotal = 0;  ///< 0: all of it is done
     int generated = 0;
-    double ttftMs = 0;  ///< 0: no token yet
-    double tpotMs = 0;  ///< 0: fewer than two tokens
-    QString note;       ///< "stopped", "context full" …; plain text
+    double remainingMs = -1;  ///< until the first token, by estimate; −1: not known
+    double ttftMs = 0;        ///< 0: no token yet
+    double forecastMs = -1;   ///< TTFT as told before the turn; −1: it was not
+    double tpotMs = 0;        ///< 0: fewer than two tokens
+    QString note;             ///< "stopped", "context full" …; plain text
 
     bool operator==(const Figures&) const = default;
   };

@@ -30,6 +30,10 @@ constexpr int kColumn = 680;
 constexpr int kSideMargin = 44;
 /// From this length on a message is sent only once its tokens are counted.
 constexpr int kCountFirst = 20000;
+/// After the last key; building and tokenizing a long prompt takes longer.
+constexpr int kForecastDelayMs = 150;
+constexpr int kLongForecastDelayMs = 400;
+constexpr int kLongDraft = 8000;
 
 /// Three sliders, drawn: the sign for this chat's settings.
 QIcon tuneIcon() {
@@ -136,6 +140,16 @@ Composer::Composer(app::EngineClient& engine, app::Settings& settings, QWidget* 
     updateForecast();
     if (std::exchange(m_sendWhenCounted, false)) submit();
   });
+  m_forecastDelay.setSingleShot(true);
+  connect(&m_forecastDelay, &QTimer::timeout, this, &Composer::askForecast);
+  connect(&engine, &app::EngineClient::forecastReady, this,
+          [this](quint64 id, const engine::Forecast& forecast) {
+            if (m_chatlessRequest == 0 || id != m_chatlessRequest) return;
+            m_chatlessRequest = 0;
+            m_answer = forecast;
+            m_refusal.clear();
+            updateForecast();
+          });
   connect(m_input, &QPlainTextEdit::textChanged, this, &Composer::onTextChanged);
   connect(m_input, &InputBox::heightChanged, this, &Composer::layoutInput);
   connect(m_input, &InputBox::sendRequested, this, &Composer::submit);
@@ -197,12 +211,25 @@ void Composer::setSession(app::ChatSession* session) {
     m_input->moveCursor(QTextCursor::End);
     rebuildChips();
     showNotice({});
+    dropForecast();
   }
   if (session) {
+    connect(session, &app::ChatSession::forecastReady, this,
+            [this](const engine::Forecast& forecast) {
+              m_answer = forecast;
+              m_refusal.clear();
+              updateForecast();
+            });
+    connect(session, &app::ChatSession::forecastFailed, this, [this](const engine::Error& error) {
+      if (error.code == engine::ErrorCode::kCancelled) return;
+      m_answer.reset();
+      m_refusal = app::toQString(error.message);
+      updateForecast();
+    });
     connect(session, &app::ChatSession::phaseChanged, this, &Composer::refresh);
     connect(session, &app::ChatSession::contextUsage, this, &Composer::updateForecast);
-    connect(session, &app::ChatSession::pathReset, this, &Composer::updateForecast);
-    connect(session, &app::ChatSession::conversationChanged, this, &Composer::updateForecast);
+    connect(session, &app::ChatSession::pathReset, this, &Composer::countDraft);
+    connect(session, &app::ChatSession::conversationChanged, this, &Composer::countDraft);
   }
   countDraft();
   refresh();
@@ -331,8 +358,10 @@ void Composer::countDraft() {
     m_draftTokens = 0;
     m_sendWhenCounted = false;
     m_counter->count(nullptr, {});
+    dropForecast();
   } else {
     m_counter->count(m_engine.model(), draft());
+    m_forecastDelay.start(draftSize() > kLongDraft ? kLongForecastDelayMs : kForecastDelayMs);
   }
   updateForecast();
 }
@@ -342,86 +371,12 @@ void Composer::refresh() {
   m_stop->setVisible(running);
   m_send->setVisible(!running);
   m_hint->setText(running ? tr("Esc to stop") : tr("Enter to send"));
+  if (running) {
+    dropForecast();  // the history is still being written
+  } else if (draftSize() > 0) {
+    m_forecastDelay.start(kForecastDelayMs);
+  }
   updateForecast();
-}
-
-QString Composer::forecastText() const {
-  return m_forecast->text();
-}
-
-void Composer::updateForecast() {
-  const app::ModelInfoPtr info = m_engine.info();
-  const bool running = m_session && m_session->isRunning();
-  const int used = m_session ? m_session->contextUsed() : 0;
-  const int limit = info ? info->contextTokens : 0;
-  QVector<ForecastLine::Part> parts;
-  using Line = ForecastLine;
-  bool tooLong = false;
-  if (!info) {
-    parts = {{m_engine.isLoading() ? tr("the model is loading") : tr("no model"), Line::kPlain}};
-  } else if (draftSize() == 0) {
-    parts = {{used > 0 ? tr("%1 of %2 tokens of context").arg(countText(used), countText(limit))
-                       : tr("%1 tokens of context are free").arg(countText(limit)),
-              Line::kPlain}};
-  } else if (m_draftTokens < 0) {
-    parts = {{tr("counting tokens …"), Line::kPlain}};
-  } else {
-    // What the cache holds of this chat; the rest of its history would be computed again.
-    const auto snapshot = m_engine.snapshot();
-    int held = 0;
-    if (m_session) {
-      const std::string key = app::toUtf8(m_session->conversation().uuid);
-      for (const engine::CacheOwner& owner : snapshot->owners) {
-        if (owner.conversation == key) held = std::max(held, owner.tokens);
-      }
-    }
-    const engine::CacheOptions& cache = m_engine.config().cache;
-    const int reused = cache.enabled && cache.reuse ? std::min(used, held) : 0;
-    const int fresh = used - reused + m_draftTokens;
-    const int total = used + m_draftTokens;
-    tooLong = total > limit;
-    if (reused > 0) {
-      parts << Line::Part{countText(reused), Line::kReused}
-            << Line::Part{tr(" reused · "), Line::kPlain};
-    }
-    parts << Line::Part{countText(fresh), Line::kPrefilled} << Line::Part{tr(" new"), Line::kPlain}
-          << Line::Part{QStringLiteral(" → "), Line::kPlain}
-          << Line::Part{tr("%1 / %2").arg(countText(total), countText(limit)),
-                        tooLong ? Line::kFault : Line::kPlain};
-    if (snapshot->bytesPerBlock > 0 && cache.blockSize > 0) {
-      const quint64 bytes = snapshot->bytesPerBlock * quint64(fresh) / quint64(cache.blockSize);
-      parts << Line::Part{tr(" · + %1").arg(bytesText(bytes)), Line::kPlain};
-    }
-  }
-  m_forecast->setParts(parts);
-  m_send->setEnabled(draftSize() > 0);
-
-  // The limit of the context, before anything is sent.
-  if (tooLong) {
-    const bool alone = m_draftTokens >= limit;
-    const bool drops = m_settings.contextPolicy() == engine::ContextPolicy::kDropOldest ||
-                       (m_session && m_session->conversation().dropOldest);
-    QString text;
-    if (alone) {
-      text = tr("This message has %1 tokens; the context holds %2. Shorten it, or set a larger "
-                "context.")
-                 .arg(countText(m_draftTokens), countText(limit));
-    } else if (drops) {
-      text =
-          tr("The context is full: the oldest turns will be left out of the prompt. They stay "
-             "in the chat.");
-    } else {
-      text = tr("This message needs %1 tokens; %2 of %3 are free.")
-                 .arg(countText(m_draftTokens), countText(std::max(0, limit - used)),
-                      countText(limit));
-    }
-    showNotice(text);
-    m_noticeIsForecast = true;
-    m_noticeDrop->setVisible(!alone && !drops);
-    m_noticeNewChat->setVisible(!alone && !drops);
-  } else if (m_noticeIsForecast && !running) {
-    showNotice({});
-  }
 }
 
 void Composer::showNotice(const QString& text) {

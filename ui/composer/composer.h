@@ -3,7 +3,9 @@
 #include <QHash>
 #include <QPointer>
 #include <QStringList>
+#include <QTimer>
 #include <QWidget>
+#include <optional>
 
 #include "app/chat/chat_session.h"
 
@@ -77,7 +79,11 @@ class Composer final : public QWidget {
   void addAttachment(const QString& text);
   void rebuildChips();
   void countDraft();
+  void askForecast();
+  void dropForecast();
   void updateForecast();
+  bool showForecast();
+  void showContextNotice(bool tooLong, int used, int limit);
   void layoutInput();
   int draftSize() const;
 
@@ -104,6 +110,11 @@ class Composer final : public QWidget {
   int m_draftTokens = -1;  ///< −1: not counted
   bool m_sendWhenCounted = false;
   bool m_noticeIsForecast = false;
+  QTimer m_forecastDelay;  ///< single shot, after the last key
+  /// The engine's, of the text as it was a moment ago; none until it has answered.
+  std::optional<engine::Forecast> m_answer;
+  QString m_refusal;                        ///< why it could not answer: the template refuses, …
+  engine::RequestId m_chatlessRequest = 0;  ///< of a chat that is made with its first message
 };
 
 }  // namespace vitrine::ui

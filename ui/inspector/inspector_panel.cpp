@@ -9,6 +9,7 @@
 #include "app/chat/chat_session.h"
 #include "app/settings.h"
 #include "ui/common/engine_switching.h"
+#include "ui/common/toast.h"
 #include "ui/inspector/cache/cache_tab.h"
 #include "ui/inspector/latency/latency_tab.h"
 #include "ui/inspector/precision/precision_tab.h"
@@ -67,6 +68,10 @@ InspectorPanel::InspectorPanel(app::EngineClient& engine, app::Settings& setting
     tab->setAccessibleName(tr(entry.title));
     connect(tab, &InspectorTab::configWanted, this, &InspectorPanel::applyConfig);
     connect(tab, &InspectorTab::cancelWanted, this, [this] { m_engine.cancelLoad(); });
+    connect(tab, &InspectorTab::cacheProofWanted, this, &InspectorPanel::verifyCache);
+    connect(tab, &InspectorTab::cacheProofCancelWanted, this, [this] {
+      if (m_session) m_session->cancelCacheProof();
+    });
     auto* scroll = new QScrollArea(m_pages);
     scroll->setWidgetResizable(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -144,6 +149,7 @@ void InspectorPanel::setSession(app::ChatSession* session) {
       m_state.live.prefillTotal = total;
       refreshSoon();
     });
+    connect(session, &app::ChatSession::cacheProofChanged, this, &InspectorPanel::refreshSoon);
     connect(session, &app::ChatSession::tokensArrived, this, &InspectorPanel::onTokens);
   }
   refreshSoon();
@@ -178,18 +184,24 @@ void InspectorPanel::showEvent(QShowEvent* event) {
 void InspectorPanel::collectTurns() {
   m_turnsChanged = false;
   m_state.turns.clear();
+  m_state.turnTokens.clear();
+  m_state.otherTurns.clear();
   if (!m_session) return;
   for (const app::MessageRow& row : m_session->rows()) {
     if (row.message.role == app::Role::kAssistant && row.metrics.known()) {
       m_state.turns.push_back(row.metrics);
+      m_state.turnTokens.push_back(row.message.tokenIds);
     }
   }
+  m_state.otherTurns = m_session->turnsOffPath();
 }
 
 void InspectorPanel::onTokens(const std::vector<engine::GeneratedToken>& tokens) {
   m_state.live.running = true;
   for (const engine::GeneratedToken& token : tokens) {
     m_state.live.tokenMs.push_back(token.milliseconds);
+    m_state.live.tokenCauses.push_back(token.cause);
+    m_state.live.tokenIds.push_back(token.id);
   }
   refreshSoon();
 }
@@ -202,6 +214,10 @@ void InspectorPanel::refresh() {
   m_state.wanted = wantedConfig(m_engine, m_settings);
   m_state.loading = m_engine.isLoading();
   if (m_turnsChanged) collectTurns();
+  m_state.proof = m_session ? m_session->cacheProof() : app::CacheProofState{};
+  m_state.proofSeconds = m_session ? m_session->cacheProofSeconds() : 0;
+  m_state.canVerify = m_session && m_state.info && !m_state.loading && !m_session->isRunning() &&
+                      !m_state.turns.empty();
   // Not while a load maps and frees hundreds of megabytes: the kernel would let this thread wait.
   const bool memoryIsDue = !m_sinceMemory.isValid() || m_sinceMemory.elapsed() >= kMemoryMs;
   if (memoryIsDue && !m_state.loading) {
@@ -210,7 +226,15 @@ void InspectorPanel::refresh() {
   }
   auto* scroll = static_cast<QScrollArea*>(m_pages->currentWidget());
   static_cast<InspectorTab*>(scroll->widget())->showState(m_state);
-  if (m_engine.isBusy()) m_refresh.start(kRefreshMs);
+  if (m_engine.isBusy() || m_state.proof.running) m_refresh.start(kRefreshMs);
+}
+
+void InspectorPanel::verifyCache() {
+  if (!m_session) return;
+  if (const auto asked = m_session->verifyCache(); !asked) {
+    Toast::of(this)->showMessage(QString::fromStdString(asked.error().message));
+  }
+  refreshSoon();
 }
 
 void InspectorPanel::applyConfig(const engine::EngineConfig& config) {

@@ -49,6 +49,7 @@ class InspectorPanel final : public QWidget {
   void refresh();
   void collectTurns();
   void onTokens(const std::vector<engine::GeneratedToken>& tokens);
+  void verifyCache();
   void applyConfig(const engine::EngineConfig& config);
 
   app::EngineClient& m_engine;

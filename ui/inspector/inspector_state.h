@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
 #include "app/chat/turn_metrics.h"
 #include "engine/engine_types.h"
@@ -25,6 +26,8 @@ struct LiveTurn {
   int promptTokens = 0, reusedTokens = 0;
   int prefillDone = 0, prefillTotal = 0;
   std::vector<float> tokenMs;
+  std::vector<engine::StallCause> tokenCauses;
+  std::vector<engine::TokenId> tokenIds;
 };
 
 /// All that the inspector's tabs draw, at one moment. Values and const pointers; a tab keeps a
@@ -40,6 +43,11 @@ struct InspectorState {
 
   QString conversation;  ///< the key that the engine knows this chat's blocks by; may be empty
   std::vector<app::TurnMetrics> turns;  ///< on the active path, oldest first; only known ones
+  std::vector<std::vector<engine::TokenId>> turnTokens;  ///< of the answers of `turns`
+  std::vector<app::TurnMetrics> otherTurns;              ///< on this chat's other branches
+  app::CacheProofState proof;
+  double proofSeconds = 0;
+  bool canVerify = false;  ///< a chat with answers is open, and the engine is at rest with it
   LiveTurn live;
   MemoryLedger memory;
   std::function<OwnerLook(const QString& conversation)> ownerLook;

@@ -22,6 +22,8 @@ class InspectorTab : public QWidget {
   /// The person flipped a switch: how the engine should run from now on.
   void configWanted(const vitrine::engine::EngineConfig& config);
   void cancelWanted();
+  void cacheProofWanted();
+  void cacheProofCancelWanted();
 
  protected:
   /// A new section below the last, with a line between them; fill the returned layout.

@@ -90,7 +90,7 @@ QRectF TurnChart::plotArea() const {
 
 double TurnChart::top() const {
   double largest = 0;
-  for (const Point& point : m_points) largest = std::max(largest, point.value);
+  for (const Point& point : m_points) largest = std::max({largest, point.value, point.expected});
   return roundedUp(largest * 1.02);
 }
 
@@ -171,6 +171,12 @@ void TurnChart::paintEvent(QPaintEvent*) {
       painter.setPen(marked ? QPen(tokens.text, 1.2) : Qt::NoPen);
       painter.setBrush(fill);
       painter.drawRoundedRect(body, std::min(2.0, bar / 3), std::min(2.0, bar / 3));
+      if (m_points[i].expected >= 0) {
+        const double y = area.bottom() - area.height() * m_points[i].expected / top();
+        const double wide = std::min(slot, bar + 6);
+        painter.setPen(QPen(tokens.text, 1.6));
+        painter.drawLine(QPointF(at.x() - wide / 2, y), QPointF(at.x() + wide / 2, y));
+      }
     } else if (count <= 40 || marked) {
       painter.setPen(QPen(colour, 1.6));
       painter.setBrush(marked ? colour : tokens.panel);

@@ -16,8 +16,9 @@ class TurnChart final : public QWidget {
   struct Point {
     int turn = 0;  ///< from 1; 0: before the first
     double value = 0;
-    QString toolTip;    ///< plain text
-    bool live = false;  ///< still growing: drawn hollow
+    QString toolTip;       ///< plain text
+    bool live = false;     ///< still growing: drawn hollow
+    double expected = -1;  ///< what was forecast, a line across the bar; −1: nothing was
     bool operator==(const Point&) const = default;
   };
 

@@ -6,15 +6,19 @@ class QScrollArea;
 
 namespace vitrine::ui {
 
+class CacheProofView;
+class CostSection;
 class FigureGrid;
+class Legend;
 class PlainLabel;
 class TokenStrip;
 class TurnChart;
 class TurnTable;
 class Waterfall;
 
-/// How long the turns took: time to the first token and for each token, over the turns; where the
-/// time to the first token went; each token's latency.
+/// How long the turns took: time to the first token (forecast and fact) and for each token, over
+/// the turns; where the time to the first token went; each token's latency and what stalled it;
+/// what the cache spares; whether the cache is right.
 class LatencyTab final : public InspectorTab {
   Q_OBJECT
  public:
@@ -24,9 +28,17 @@ class LatencyTab final : public InspectorTab {
   int selectedTurn() const { return m_selected; }
 
  private:
+  void addParts();
+  void addStrip();
   void select(int turn);
   void showSelected();
+  void showParts(const app::TurnMetrics& turn, bool any);
+  void showStrip(const app::TurnMetrics& turn, bool any);
+  void showFigures(const app::TurnMetrics& turn, bool any);
   void showCharts();
+  void showForecasts();
+  void showProof();
+  QString tokenText(int token) const;
 
   InspectorState m_state;
   int m_selected = 0;
@@ -34,6 +46,7 @@ class LatencyTab final : public InspectorTab {
 
   PlainLabel* m_ttftAside;
   TurnChart* m_ttft;
+  PlainLabel* m_forecasts;
   PlainLabel* m_tpotAside;
   TurnChart* m_tpot;
   TurnTable* m_table;
@@ -41,10 +54,19 @@ class LatencyTab final : public InspectorTab {
   PlainLabel* m_partsHeading;
   PlainLabel* m_partsTotal;
   Waterfall* m_parts;
+  PlainLabel* m_sum;
   PlainLabel* m_reason;
   PlainLabel* m_stripAside;
   TokenStrip* m_strip;
+  PlainLabel* m_pointed;
+  Legend* m_stalls;
   FigureGrid* m_figures;
+  CostSection* m_cost;
+  CacheProofView* m_proof;
 };
+
+/// Median of |fact − forecast| / fact over the turns that were forecast; −1: none was.
+/// `count`: how many there are.
+double medianForecastError(const std::vector<app::TurnMetrics>& turns, int* count = nullptr);
 
 }  // namespace vitrine::ui

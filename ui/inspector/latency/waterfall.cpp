@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ui/common/format.h"
+#include "ui/common/legend.h"
 #include "ui/theme/theme.h"
 
 namespace vitrine::ui {
@@ -16,12 +17,14 @@ const Theme& look() {
   return Theme::instance();
 }
 
-double percentile(std::vector<float> sorted, double share) {
-  if (sorted.empty()) return 0;
-  const double place = share * double(sorted.size() - 1);
-  const auto below = std::size_t(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (place - double(below));
+// A round distance (1, 2 or 5 times a power of ten) that gives at most `most` marks.
+double markDistance(double total, int most) {
+  const double least = total / std::max(1, most);
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (step * power >= least) return step * power;
+  }
+  return 10 * power;
 }
 
 }  // namespace
@@ -52,7 +55,26 @@ double Waterfall::rowHeight() const {
 }
 
 QSize Waterfall::sizeHint() const {
-  return {look().px(200), int(std::ceil(rowHeight() * double(m_steps.size())))};
+  return {look().px(200), int(std::ceil(rowHeight() * double(m_steps.size() + 1)))};
+}
+
+void Waterfall::paintAxis(QPainter& painter, const QRectF& area, double total) const {
+  const Tokens& tokens = look().tokens();
+  painter.setFont(look().figureFont(10));
+  const QFontMetrics metrics(painter.font());
+  const int most = std::max(1, int(area.width() / look().px(56)));
+  const double distance = markDistance(total, most);
+  for (int mark = 0; mark * distance <= total; ++mark) {
+    const double x = std::floor(area.left() + area.width() * mark * distance / total) + 0.5;
+    painter.setPen(QPen(tokens.line, 1));
+    painter.drawLine(QPointF(x, 0), QPointF(x, area.bottom() + 3));
+    const QString text = mark == 0 ? QStringLiteral("0") : millisecondsText(mark * distance);
+    const double wide = metrics.horizontalAdvance(text) + 2;
+    const double left = std::min(x - (mark == 0 ? 0 : wide / 2), width() - wide);
+    painter.setPen(tokens.muted);
+    painter.drawText(QRectF(left, area.bottom() + 2, wide, rowHeight() - 2),
+                     Qt::AlignVCenter | Qt::AlignHCenter, text);
+  }
 }
 
 void Waterfall::paintEvent(QPaintEvent*) {
@@ -61,27 +83,28 @@ void Waterfall::paintEvent(QPaintEvent*) {
   painter.setRenderHint(QPainter::Antialiasing);
   double total = 0;
   for (const Step& step : m_steps) total += step.milliseconds;
-  const double nameWidth = look().px(62);
-  const double valueWidth = look().px(66);
-  const double bars = std::max(20.0, width() - nameWidth - valueWidth);
+  const double nameWidth = look().px(82);
+  const double valueWidth = look().px(58);
+  const QRectF area(nameWidth, 0, std::max(20.0, width() - nameWidth - valueWidth),
+                    rowHeight() * double(m_steps.size()));
+  if (total > 0) paintAxis(painter, area, total);
   double before = 0;
   for (int i = 0; i < m_steps.size(); ++i) {
     const Step& step = m_steps[i];
     const QRectF row(0, i * rowHeight(), width(), rowHeight());
     painter.setFont(look().textFont(11.5));
     painter.setPen(tokens.muted);
-    painter.drawText(QRectF(row.x(), row.y(), nameWidth, row.height()),
+    painter.drawText(QRectF(row.x(), row.y(), nameWidth - 4, row.height()),
                      Qt::AlignVCenter | Qt::AlignLeft, step.name);
-    const double thickness = look().px(7);
+    const double thickness = look().px(8);
     const double y = row.center().y() - thickness / 2;
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(tokens.raised);
-    painter.drawRoundedRect(QRectF(nameWidth, y, bars, thickness), 2, 2);
     if (total > 0) {
-      painter.setBrush(step.colour);
-      const double wide = std::max(2.0, bars * step.milliseconds / total);
-      const double x = std::min(nameWidth + bars * before / total, nameWidth + bars - wide);
-      painter.drawRoundedRect(QRectF(x, y, wide, thickness), 2, 2);
+      // What took time is seen, however little it was.
+      const double wide =
+          std::max(step.milliseconds > 0 ? 2.0 : 1.0, area.width() * step.milliseconds / total);
+      const double x = std::min(area.left() + area.width() * before / total, area.right() - wide);
+      paintMark(painter, QRectF(x, y, wide, thickness), step.colour,
+                step.shared ? MarkPattern::kHatched : MarkPattern::kSolid, std::min(2.0, wide / 3));
     }
     before += step.milliseconds;
     painter.setFont(look().figureFont(11));
@@ -98,116 +121,11 @@ bool Waterfall::event(QEvent* event) {
   if (row < 0 || row >= m_steps.size()) {
     QToolTip::hideText();
   } else {
-    QToolTip::showText(help->globalPos(), literalToolTip(m_steps[row].meaning), this);
+    const Step& step = m_steps[row];
+    QToolTip::showText(help->globalPos(),
+                       literalToolTip(step.meaning + u'\n' + millisecondsText(step.milliseconds)),
+                       this);
   }
-  return true;
-}
-
-// -------------------------------------------------------------------------------- token strip
-
-TokenStrip::TokenStrip(QWidget* parent) : QWidget(parent) {
-  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  connect(&look(), &Theme::changed, this, [this] {
-    updateGeometry();
-    update();
-  });
-}
-
-void TokenStrip::setTokens(std::vector<float> milliseconds) {
-  if (milliseconds == m_tokens) return;
-  m_tokens = std::move(milliseconds);
-  std::vector<float> sorted = m_tokens;
-  std::sort(sorted.begin(), sorted.end());
-  m_p50 = percentile(sorted, 0.50);
-  m_p95 = percentile(sorted, 0.95);
-  m_largest = sorted.empty() ? 0 : sorted.back();
-  setAccessibleDescription(
-      tr("%1; median %2, 95th percentile %3, longest %4")
-          .arg(pluralText(qint64(m_tokens.size()), tr("%1 token"), tr("%1 tokens")),
-               millisecondsText(m_p50), millisecondsText(m_p95), millisecondsText(m_largest)));
-  update();
-}
-
-QSize TokenStrip::sizeHint() const {
-  return {look().px(200), look().px(64)};
-}
-
-// One stall must not press all other bars flat: bars above are cut, and marked.
-double TokenStrip::top() const {
-  return std::max(0.001, std::min(m_largest, 2.5 * m_p95));
-}
-
-void TokenStrip::paintEvent(QPaintEvent*) {
-  const Tokens& tokens = look().tokens();
-  QPainter painter(this);
-  const QRectF area = QRectF(rect()).adjusted(0, 4, -look().px(78), -1);
-  painter.setPen(QPen(tokens.line, 1));
-  painter.drawLine(area.bottomLeft(), area.bottomRight());
-  if (m_tokens.empty()) {
-    painter.setFont(look().textFont(12));
-    painter.setPen(tokens.muted);
-    painter.drawText(rect(), Qt::AlignCenter | Qt::TextWordWrap,
-                     tr("A bar for each token of the answer."));
-    return;
-  }
-  const int count = int(m_tokens.size());
-  const int columns = std::min(count, std::max(1, int(area.width() / 2)));
-  const double slot = std::min(area.width() / columns, double(look().px(9)));
-  for (int column = 0; column < columns; ++column) {
-    const int first = int(std::int64_t(column) * count / columns);
-    const int end = std::max(first + 1, int(std::int64_t(column + 1) * count / columns));
-    const float value = *std::max_element(m_tokens.begin() + first, m_tokens.begin() + end);
-    const double share = std::min(1.0, value / top());
-    const double tall = std::max(1.0, area.height() * share);
-    const QRectF bar(area.left() + column * slot, area.bottom() - tall, std::max(1.0, slot - 1),
-                     tall);
-    painter.fillRect(bar, tokens.generated);
-    if (value > top() * 1.001) {
-      painter.fillRect(QRectF(bar.x(), area.top() - 3, bar.width(), 2), tokens.fault);
-    }
-  }
-  struct Line {
-    double value;
-    QString name;
-    Qt::PenStyle style;
-  };
-  painter.setFont(look().figureFont(10.5));
-  const double textHeight = look().px(14);
-  double lowestY = 0;  // the larger value is written first; the other stays below it
-  for (const Line& line : {Line{m_p95, "p95", Qt::DashLine}, Line{m_p50, "p50", Qt::SolidLine}}) {
-    const double y =
-        std::floor(area.bottom() - area.height() * std::min(1.0, line.value / top())) + 0.5;
-    painter.setPen(QPen(tokens.text, 1, line.style));
-    painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-    const double labelY =
-        std::max(lowestY, std::clamp(y - textHeight / 2, 0.0, height() - textHeight));
-    lowestY = labelY + textHeight;
-    painter.setPen(tokens.muted);
-    painter.drawText(QRectF(area.right() + 4, labelY, width() - area.right() - 4, textHeight),
-                     Qt::AlignVCenter | Qt::AlignLeft,
-                     QStringLiteral("%1 %2").arg(line.name, millisecondsText(line.value)));
-  }
-}
-
-bool TokenStrip::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip || m_tokens.empty()) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  const double wide = width() - look().px(78);
-  const int count = int(m_tokens.size());
-  const int columns = std::min(count, std::max(1, int(wide / 2)));
-  const double slot = std::min(wide / columns, double(look().px(9)));
-  const int column = int(help->pos().x() / slot);
-  if (column < 0 || column >= columns) {
-    QToolTip::hideText();
-    return true;
-  }
-  const int index = int(std::int64_t(column) * count / columns);
-  QToolTip::showText(
-      help->globalPos(),
-      literalToolTip(tr("Token %1: %2")
-                         .arg(index + 2)
-                         .arg(millisecondsText(double(m_tokens[std::size_t(index)])))),
-      this);
   return true;
 }
 

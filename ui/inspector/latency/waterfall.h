@@ -3,11 +3,11 @@
 #include <QColor>
 #include <QVector>
 #include <QWidget>
-#include <functional>
 
 namespace vitrine::ui {
 
-/// Steps that follow each other, each a bar that starts where the one before ended.
+/// Steps that follow each other on an axis of time, each a bar that starts where the one before
+/// ended, with its figure at the right.
 class Waterfall final : public QWidget {
   Q_OBJECT
  public:
@@ -16,11 +16,13 @@ class Waterfall final : public QWidget {
     double milliseconds = 0;
     QColor colour;
     QString meaning;
+    bool shared = false;  ///< the time was shared with other chats: hatched
     bool operator==(const Step&) const = default;
   };
 
   explicit Waterfall(QWidget* parent = nullptr);
   void setSteps(QVector<Step> steps);
+  const QVector<Step>& steps() const { return m_steps; }
 
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return sizeHint(); }
@@ -31,33 +33,9 @@ class Waterfall final : public QWidget {
 
  private:
   double rowHeight() const;
+  void paintAxis(QPainter& painter, const QRectF& area, double total) const;
 
   QVector<Step> m_steps;
-};
-
-/// The latency of each token of an answer, a bar each (several a bar where there are more than
-/// pixels: their largest), with lines at the median and the 95th percentile.
-class TokenStrip final : public QWidget {
-  Q_OBJECT
- public:
-  explicit TokenStrip(QWidget* parent = nullptr);
-  /// Without the first token, whose latency is the TTFT.
-  void setTokens(std::vector<float> milliseconds);
-  double p50() const { return m_p50; }
-  double p95() const { return m_p95; }
-
-  QSize sizeHint() const override;
-  QSize minimumSizeHint() const override { return sizeHint(); }
-
- protected:
-  void paintEvent(QPaintEvent* event) override;
-  bool event(QEvent* event) override;
-
- private:
-  double top() const;
-
-  std::vector<float> m_tokens;
-  double m_p50 = 0, m_p95 = 0, m_largest = 0;
 };
 
 }  // namespace vitrine::ui
