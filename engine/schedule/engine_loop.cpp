@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <spdlog/fmt/fmt.h>
+
 #include "engine/schedule/prompt_builder.h"
+#include "engine/schedule/warm_up.h"
 #include "engine/template/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -208,6 +211,7 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
     current = m_sharedModel;
     running = m_sharedConfig;
   }
+  const auto start = Clock::now();
   Result<std::unique_ptr<Loaded>> loaded;
   if (stop.stop_requested()) {
     loaded = fail(ErrorCode::kCancelled, "stopped before it began");
@@ -224,6 +228,7 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
   }
   (*loaded)->id = id;
   (*loaded)->stop = stop;
+  (*loaded)->preparedMs = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   // The next job starts from what this one brought, so wait until it is in force.
   auto applied = (*loaded)->applied.get_future();
   current.reset();
@@ -462,9 +467,30 @@ bool EngineLoop::installBackend(Loaded& loaded) {
   m_config = loaded.config;
   m_contextTokens = loaded.plan.contextTokens;
   m_records.history.emptied(reason);
+  if (auto measured = measureSteps(loaded.preparedMs); !measured) {
+    dropModel();
+    publishModel();
+    send(LoadFailed{loaded.id, std::move(measured).error(), false});
+    return false;
+  }
   makeScheduler();
   publishModel();
   return true;
+}
+
+/// Steps are measured once for each way of running, on the empty pool.
+Result<void> EngineLoop::measureSteps(double preparedMs) {
+  const KvShape& shape = m_backend->cacheShape();
+  const std::string key =
+      fmt::format("{} {} {} {} {} {} {} {} {}", m_model->fingerprint(), m_backend->info().name,
+                  m_backend->info().threads, toString(m_backend->precision().weights),
+                  toString(m_backend->precision().activations), m_backend->precision().groupSize,
+                  toString(shape.type), shape.nKvHeads, shape.blockSize);
+  StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_model->config()));
+  if (cost.isReady()) return {};
+  constexpr double kLeastBudgetMs = 80, kShareOfLoad = 0.02;
+  return warmUp(*m_backend, m_model->config(), cost,
+                std::max(kLeastBudgetMs, kShareOfLoad * preparedMs));
 }
 
 void EngineLoop::makeScheduler() {
@@ -490,6 +516,7 @@ Scheduler::Options EngineLoop::schedulerOptions() const {
   options.contextTokens = m_contextTokens;
   options.prefillChunk = m_config.prefillChunk;
   options.maxSequences = m_config.maxSequences;
+  options.batching = m_config.batching;
   options.cache = m_config.cache;
   if (m_backend) {
     const ModelConfig& model = m_backend->config();

@@ -135,6 +135,7 @@ class EngineLoop final {
   void applyPending();
   bool takesEffectAtOnce(const Loaded& loaded) const;
   bool installBackend(Loaded& loaded);
+  Result<void> measureSteps(double preparedMs);
   void makeScheduler();
   void dropModel();
   void send(const Event& event);

@@ -23,6 +23,7 @@ struct Loaded {
   CachePlan plan;
   std::stop_token stop;
   bool isNewModel = false;
+  double preparedMs = 0;  ///< that loading or converting took
   /// Set (or broken) once the engine's thread has taken or refused it.
   std::promise<void> applied;
 };

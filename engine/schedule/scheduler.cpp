@@ -23,6 +23,7 @@ Scheduler::~Scheduler() = default;
 
 void Scheduler::submit(TurnPointer turn) {
   m_waiting.push_back(std::move(turn));
+  foretell(*m_waiting.back());
 }
 
 void Scheduler::step() {
@@ -38,6 +39,7 @@ void Scheduler::step() {
   }
   const auto stepTime = Clock::now() - start;
   logStep(start, stepTime);
+  noteCauses(stepTime);
   takeResults(*logits, stepTime);
   removeEnded();
 }
@@ -82,6 +84,7 @@ CacheMode Scheduler::cacheMode() const {
 /// First come, first served: a turn that does not fit yet keeps those behind it waiting, so that
 /// none is passed over for ever.
 void Scheduler::admitWaiting() {
+  if (m_options.batching == Batching::kStatic && !m_running.empty()) return;
   while (!m_waiting.empty() && runningCount() < std::max(1, m_options.maxSequences)) {
     if (!admit(m_waiting.front())) return;
     m_waiting.pop_front();
@@ -145,7 +148,9 @@ bool Scheduler::admit(TurnPointer& turn) {
 void Scheduler::addToBatch(Turn& turn, int nTokens) {
   const Sequence& sequence = turn.sequence;
   const bool last = nTokens == turn.pendingTokens();
-  m_rows.push_back(Row{&turn, nTokens, last, turn.pendingTokens() > 1 || !turn.hasToken()});
+  Row row{&turn, nTokens, last, turn.pendingTokens() > 1 || !turn.hasToken()};
+  row.work.add(nTokens, sequence.computed, last);
+  m_rows.push_back(row);
   BatchSequence entry;
   entry.tokens =
       std::span(sequence.tokens)
@@ -231,34 +236,50 @@ void Scheduler::logStep(Clock::time_point start, Clock::duration stepTime) {
   }
 }
 
-void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) {
-  int tokens = 0, prefillTokens = 0;
-  for (const Row& planned : m_rows) {
-    tokens += planned.tokens;
-    if (planned.isPrefill) prefillTokens += planned.tokens;
+/// Compares the step with what was foretold for it, and learns from it.
+void Scheduler::noteCauses(Clock::duration stepTime) {
+  StepCost& cost = m_records.costs.current();
+  const double took = m_lastStepMs = std::chrono::duration<double, std::milli>(stepTime).count();
+  StepWork work;
+  int prefillTokens = 0;
+  for (const Row& row : m_rows) {
+    work.add(row.work);
+    if (row.isPrefill) prefillTokens += row.tokens;
   }
+  if (cost.isReady()) {
+    const double expected = cost.predictMs(work);
+    for (Row& row : m_rows) {
+      row.cause =
+          stallCause({cost.predictMs(row.work), expected, took},
+                     prefillTokens - (row.isPrefill ? row.tokens : 0), work.rows - row.tokens);
+    }
+  }
+  cost.learn(work, took);
+}
+
+void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) {
+  int tokens = 0;
+  for (const Row& planned : m_rows) tokens += planned.tokens;
   int row = 0;
   for (const Row& planned : m_rows) {
     Turn& turn = *planned.turn;
-    Turn::StepShare share{planned.tokens, stepTime, tokens - planned.tokens, StallCause::kNone};
-    if (prefillTokens > (planned.isPrefill ? planned.tokens : 0)) {
-      share.cause = StallCause::kOthersPrefill;
-    } else if (share.othersTokens > 0) {
-      share.cause = StallCause::kLargerBatch;
-    }
-    turn.computed(share);
+    turn.computed({planned.tokens, stepTime, tokens - planned.tokens, planned.cause});
     m_cache.advance(turn.sequence, planned.tokens);
     const int logitRow = planned.sampled ? row++ : -1;
     std::optional<StopReason> ended;
     if (turn.stopRequested()) {
       ended = StopReason::kCancelled;
     } else if (planned.sampled) {
+      const auto start = Clock::now();
       ended = turn.sample(logits.row(logitRow), m_options.contextTokens, m_ready);
       ++m_records.totals.generatedTokens;
       if (!m_ready.text.empty() || !m_ready.tokens.empty()) m_listener(m_ready);
+      m_records.costs.current().learnSampling(
+          std::chrono::duration<double, std::milli>(Clock::now() - start).count());
       if (!turn.sequence.mode.keep) m_cache.rewind(turn.sequence);
     } else if (!turn.hasToken()) {
-      m_listener(PrefillProgressed{turn.id(), turn.sequence.computed, turn.promptTokens(), -1});
+      m_listener(PrefillProgressed{turn.id(), turn.sequence.computed, turn.promptTokens(),
+                                   remainingMs(turn)});
     }
     if (!ended) continue;
     finish(turn, *ended);
@@ -275,6 +296,10 @@ void Scheduler::finish(Turn& turn, StopReason reason) {
     m_listener(TokensReady{turn.id(), std::move(rest), {}});
   }
   TurnReport report = makeReport(turn, reason);
+  if (report.generatedTokens > 0) {
+    ++m_records.totals.finishedTurns;
+    m_records.totals.finishedTokens += static_cast<std::uint64_t>(report.generatedTokens);
+  }
   releaseBlocks(turn);
   m_listener(TurnFinished{turn.id(), std::move(report)});
 }
@@ -330,25 +355,6 @@ TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
 }
 
 // ---------------------------------------------------------------- the cache, from outside
-
-Forecast Scheduler::forecast(const BuiltPrompt& prompt) const {
-  Sequence sequence;
-  sequence.tokens = prompt.tokens;
-  sequence.mode = cacheMode();
-  const KvCache::Preview preview = m_cache.preview(sequence);
-  Forecast forecast;
-  forecast.promptTokens = sequence.length();
-  forecast.reusedTokens = preview.reusedTokens;
-  forecast.newTokens = forecast.promptTokens - forecast.reusedTokens;
-  forecast.newBlocks = preview.newBlocks;
-  forecast.newBytes =
-      static_cast<std::uint64_t>(preview.newBlocks) * m_backend.memory().kvBytesPerBlock;
-  forecast.evictedBlocks = preview.evictedBlocks;
-  forecast.contextTokens = m_options.contextTokens;
-  forecast.droppedMessages = prompt.droppedMessages;
-  forecast.fits = fits(prompt, m_options.contextTokens);
-  return forecast;
-}
 
 void Scheduler::forget(const std::string& conversation) {
   m_cache.forget(conversation);

@@ -8,6 +8,7 @@
 #include "engine/backend/backend.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/engine_types.h"
+#include "engine/schedule/queue_model.h"
 #include "engine/schedule/records.h"
 #include "engine/schedule/turn.h"
 
@@ -24,6 +25,7 @@ class Scheduler final {
     int contextTokens = 0;
     int prefillChunk = 256;
     int maxSequences = 16;
+    Batching batching = Batching::kContinuous;
     CacheOptions cache;
     std::uint64_t valueBytesPerPosition = 0;  ///< by the formula: 2 × L × H_kv × D × bytes
   };
@@ -46,6 +48,8 @@ class Scheduler final {
 
   /// What a turn with this prompt would reuse, compute and take. Changes nothing.
   Forecast forecast(const BuiltPrompt& prompt) const;
+  /// What computing these positions of a sequence takes when nothing else runs; −1: not known.
+  double predictPrefillMs(int fromPosition, int tokens) const;
 
   void forget(const std::string& conversation);
   void clearCache(const std::string& reason);
@@ -71,6 +75,11 @@ class Scheduler final {
   Result<LogitsView> runBatch();
   void batchFailed(const Error& error);
   void takeResults(const LogitsView& logits, Turn::Clock::duration stepTime);
+  QueueModel queueModel() const;
+  KvCache::Preview preview(const std::vector<TokenId>& tokens) const;
+  void foretell(Turn& turn) const;
+  double remainingMs(const Turn& turn) const;
+  void noteCauses(Turn::Clock::duration stepTime);
   void logStep(Turn::Clock::time_point start, Turn::Clock::duration stepTime);
   void finish(Turn& turn, StopReason reason);
   void failTurn(Turn& turn, Error error);
@@ -92,9 +101,12 @@ class Scheduler final {
     int tokens;
     bool sampled;
     bool isPrefill;  // of the prompt, or again of all that was there
+    StepWork work{};
+    StallCause cause = StallCause::kNone;
   };
   std::vector<Row> m_rows;  // of the batch below
   std::vector<BatchSequence> m_batch;
+  double m_lastStepMs = 0;
   TokensReady m_ready;
 };
 

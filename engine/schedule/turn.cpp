@@ -56,6 +56,10 @@ void Turn::admitted(Clock::duration matching, std::string reuseReason) {
   m_reuse.reason = std::move(reuseReason);
 }
 
+double Turn::waitedMs() const {
+  return std::chrono::duration<double, std::milli>(Clock::now() - m_arrival).count();
+}
+
 void Turn::restored(const RestoreReport& restore) {
   m_restore = restore;
   m_parts.restore = restore.restored ? static_cast<float>(restore.milliseconds) : 0.0F;
@@ -149,6 +153,7 @@ TurnReport Turn::report(StopReason reason) const {
   report.chunks = m_chunks;
   report.reuse = m_reuse;
   report.restore = m_restore;
+  report.forecastTtftMs = m_forecastTtftMs;
   report.tokenMs = m_tokenMs;
   report.tokenCauses = m_tokenCauses;
   report.tokenRows = m_tokenRows;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -43,6 +44,7 @@ class Turn final {
   /// Tokens whose K and V are still to be computed; 1 while decoding.
   int pendingTokens() const { return sequence.length() - sequence.computed; }
   bool hasToken() const { return m_generated > 0; }
+  int generatedTokens() const { return m_generated; }
   const std::shared_ptr<const StepLog::Name>& name() const { return m_name; }
 
   /// It got its blocks (for the first time: what was reused, and how long finding it took).
@@ -54,7 +56,17 @@ class Turn final {
   /// The beginning of the prompt came back from disk, or did not because computing it is faster.
   void restored(const RestoreReport& restore);
   /// Its blocks went to an older turn; all of it will be computed again.
-  void putBack() { m_cause = StallCause::kPutBack; }
+  void putBack() {
+    m_cause = StallCause::kPutBack;
+    m_expectedReuse = std::max(0, sequence.computed - 1);
+  }
+
+  /// What was foretold when it was submitted: tokens that it will find cached, milliseconds from
+  /// its arrival to its first token.
+  void expectReuse(int tokens) { m_expectedReuse = tokens; }
+  int expectedReuse() const { return m_expectedReuse; }
+  void foretell(double ttftMs) { m_forecastTtftMs = ttftMs; }
+  double waitedMs() const;  ///< since it arrived
 
   /// Its part of a step.
   struct StepShare {
@@ -99,6 +111,8 @@ class Turn final {
   Clock::time_point m_arrival, m_first, m_last;
   Clock::duration m_prefillTime{};
   std::uint64_t m_positionsRead = 0;
+  double m_forecastTtftMs = -1;
+  int m_expectedReuse = 0;
   int m_rows = 0;                          // positions computed since the latest token
   StallCause m_cause = StallCause::kNone;  // of the token that comes next
   std::vector<float> m_tokenMs;            // one a generated token, as the two below

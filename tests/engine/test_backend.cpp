@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <thread>
 
 namespace vitrine::engine::test {
 namespace {
@@ -71,6 +72,11 @@ Result<LogitsView> TestBackend::forward(std::span<const BatchSequence> batch) {
   std::map<BlockId, int> writers, holders;
   std::vector<int> sizes;
   int rows = 0, total = 0;
+  if (timeOfToken.count() > 0) {
+    std::size_t tokens = 0;
+    for (const BatchSequence& one : batch) tokens += one.tokens.size();
+    std::this_thread::sleep_for(timeOfToken * tokens);
+  }
   for (const BatchSequence& one : batch) {
     const int last = one.firstPosition + static_cast<int>(one.tokens.size()) - 1;
     for (const BlockId block : one.blockTable) ++holders[block];

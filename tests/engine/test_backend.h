@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,13 +39,14 @@ class TestBackend final : public Backend {
   int steps = 0;
   int computedTokens = 0;
   int copies = 0;
-  int mostSequences = 0;                  ///< in one batch
-  int mostTokens = 0;                     ///< in one batch
-  int brokenReads = 0;                    ///< positions read that hold nothing
-  int sharedWrites = 0;                   ///< blocks written while in two tables of the batch
-  std::vector<std::vector<int>> batches;  ///< tokens of each sequence, step by step
-  std::optional<Error> failNext;          ///< the next forward() fails with it
-  int failures = 0;                       ///< how many more fail with the same
+  int mostSequences = 0;                    ///< in one batch
+  int mostTokens = 0;                       ///< in one batch
+  int brokenReads = 0;                      ///< positions read that hold nothing
+  int sharedWrites = 0;                     ///< blocks written while in two tables of the batch
+  std::vector<std::vector<int>> batches;    ///< tokens of each sequence, step by step
+  std::optional<Error> failNext;            ///< the next forward() fails with it
+  std::chrono::microseconds timeOfToken{};  ///< that computing a position takes
+  int failures = 0;                         ///< how many more fail with the same
 
  private:
   std::uint64_t& value(std::span<const BlockId> table, int position);

@@ -22,6 +22,7 @@ class SchedulerFixture {
     std::string streamed;  ///< all texts of TokensReady
     std::vector<TokenId> streamedIds;
     std::vector<int> prefillDone;
+    std::vector<double> prefillRemaining;
     int started = 0;
 
     bool ended() const { return report.has_value() || error.has_value(); }
@@ -98,6 +99,7 @@ class SchedulerFixture {
     if (const auto* started = std::get_if<TurnStarted>(&event)) ++outcomes[started->id].started;
     if (const auto* progress = std::get_if<PrefillProgressed>(&event)) {
       outcomes[progress->id].prefillDone.push_back(progress->done);
+      outcomes[progress->id].prefillRemaining.push_back(progress->remainingMs);
     }
     if (const auto* ready = std::get_if<TokensReady>(&event)) {
       Outcome& outcome = outcomes[ready->id];

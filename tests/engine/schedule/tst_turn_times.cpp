@@ -145,19 +145,27 @@ class TestTurnTimes : public QObject {
     Scheduler::Options options;
     options.prefillChunk = 16;
     SchedulerFixture f(64, options);
+    f.backend.timeOfToken = std::chrono::milliseconds(2);
+    // What steps cost is learned first, of one row, of two, and of a chunk.
+    f.submit(counted(32, 40), greedy(30));
+    f.submit(counted(32, 41), greedy(15));
+    QVERIFY(f.drain());
     const RequestId id = f.submit(counted(3), greedy(20));
     for (int i = 0; i < 4; ++i) f.scheduler->step();
     f.submit(counted(32, 20), greedy(4));
     QVERIFY(f.drain());
     const TurnReport& report = f.outcomes[id].report.value();
     QCOMPARE(report.tokenCauses.size(), report.tokenMs.size());
-    QCOMPARE(report.tokenCauses[0], StallCause::kNone);
-    QCOMPARE(report.tokenCauses[3], StallCause::kNone);
-    // Two chunks of the other's prompt, then its three decode steps beside this one.
-    QCOMPARE(report.tokenCauses[4], StallCause::kOthersPrefill);
-    QCOMPARE(report.tokenCauses[5], StallCause::kOthersPrefill);
-    for (std::size_t i = 6; i < 9; ++i) QCOMPARE(report.tokenCauses[i], StallCause::kLargerBatch);
-    QCOMPARE(report.tokenCauses[9], StallCause::kNone);
+    // Two chunks of the other's prompt, then its three decode steps beside this one. On a machine
+    // that does other things, too, a step may also be late by itself.
+    const auto is = [&](std::size_t token, StallCause cause) {
+      return report.tokenCauses[token] == cause || report.tokenCauses[token] == StallCause::kSystem;
+    };
+    for (const std::size_t alone : {0, 3, 9, 15}) QVERIFY(is(alone, StallCause::kNone));
+    QVERIFY(is(4, StallCause::kOthersPrefill));
+    QVERIFY(is(5, StallCause::kOthersPrefill));
+    for (const std::size_t both : {6, 7, 8}) QVERIFY(is(both, StallCause::kLargerBatch));
+    QVERIFY(std::ranges::count(report.tokenCauses, StallCause::kSystem) < 10);
   }
 
   void beingPutBackIsACause() {
@@ -173,6 +181,51 @@ class TestTurnTimes : public QObject {
         QVERIFY(report.tokenRows[i] >= 1);
       }
     }
+  }
+
+  void staticBatchesAdmitOnlyWhenNothingRuns() {
+    for (const Batching batching : {Batching::kContinuous, Batching::kStatic}) {
+      Scheduler::Options options;
+      options.batching = batching;
+      SchedulerFixture f(32, options);
+      f.submit(counted(5), greedy(10));
+      f.scheduler->step();
+      std::vector<RequestId> later;
+      for (int i = 0; i < 3; ++i) later.push_back(f.submit(counted(5, i), greedy(2 + i)));
+      QVERIFY(f.drain());
+      const auto steps = f.records.steps.records();
+      std::vector<std::size_t> sizes;
+      for (const StepRecord& step : steps) sizes.push_back(step.rows.size());
+      if (batching == Batching::kContinuous) {
+        QCOMPARE(sizes, (std::vector<std::size_t>{1, 4, 4, 3, 2, 1, 1, 1, 1, 1}));
+      } else {
+        QCOMPARE(sizes, (std::vector<std::size_t>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 2, 1}));
+        QCOMPARE(steps[5].waiting, 3);
+      }
+      // The switch changes when, never what.
+      for (int i = 0; i < 3; ++i) {
+        const auto& report = f.outcomes[later[static_cast<std::size_t>(i)]].report.value();
+        QCOMPARE(report.tokenIds,
+                 SchedulerFixture::expectedAnswer(counted(5, i), greedy(2 + i), 512));
+      }
+      QCOMPARE(f.problem, std::string{});
+    }
+  }
+
+  void remainingTimeShrinksToTheFirstToken() {
+    Scheduler::Options options;
+    options.prefillChunk = 16;
+    SchedulerFixture f(32, options);
+    f.backend.timeOfToken = std::chrono::microseconds(300);
+    f.submit(counted(90, 40), greedy(1));
+    QVERIFY(f.drain());
+    const RequestId id = f.submit(counted(100), greedy(1));
+    QVERIFY(f.drain());
+    const auto& remaining = f.outcomes[id].prefillRemaining;
+    QCOMPARE(remaining.size(), std::size_t{6});
+    for (const double ms : remaining) QVERIFY(ms > 0);
+    QVERIFY(remaining.front() > 2 * remaining.back());
+    QVERIFY(f.outcomes[id].report->forecastTtftMs > remaining.front());
   }
 
   void theForecastIsWhatTheTurnDoes() {
