@@ -40,6 +40,10 @@ class KvCache final {
     int reusedTokens = 0, newBlocks = 0, evictedBlocks = 0;
   };
   Preview preview(const Sequence& sequence) const;
+  /// Blocks for `tokens` positions of a sequence that leaves no trace: free ones alone, so that
+  /// nothing is evicted; `fromCache` shares the cached beginning (a partial block is copied). False
+  /// if too few are free. Given back by end(), which keeps nothing.
+  Result<bool> beginProbe(Sequence& sequence, int tokens, bool fromCache);
   /// Blocks for all positions below `tokens`. False if the pool has none left; those that were
   /// given stay.
   bool reserve(Sequence& sequence, int tokens);

@@ -1,4 +1,4 @@
-// Looks at what begin() would do, without doing it.
+// Looks that leave no trace: what begin() would do, and sequences beside those of turns.
 #include <algorithm>
 
 #include "engine/cache/kv_cache.h"
@@ -24,6 +24,30 @@ KvCache::Preview KvCache::preview(const Sequence& sequence) const {
   preview.evictedBlocks =
       std::clamp(preview.newBlocks - m_pool.freeCount(), 0, m_pool.cachedCount() - idle);
   return preview;
+}
+
+Result<bool> KvCache::beginProbe(Sequence& sequence, int tokens, bool fromCache) {
+  sequence.mode = CacheMode{.keep = false, .reuse = false, .reserveTokens = 0};
+  PrefixMatch match;
+  if (fromCache && sequence.length() > 1) {
+    match = m_index.match(std::span(sequence.tokens).first(sequence.tokens.size() - 1));
+  }
+  if (blocksFor(tokens) - static_cast<int>(match.blocks.size()) > m_pool.freeCount()) return false;
+  for (const BlockId block : match.blocks) m_pool.acquire(block);
+  sequence.table = match.blocks;
+  if (match.tail >= 0) {
+    m_pool.acquire(match.tail);
+    sequence.table.push_back(m_pool.allocate(kNoOwner));
+    const auto copied = copyTail(sequence, match, sequence.table.back());
+    m_pool.release(match.tail);
+    if (!copied) {
+      end(sequence);
+      return tl::unexpected(copied.error());
+    }
+  }
+  startAt(sequence, match);
+  reserve(sequence, tokens);
+  return true;
 }
 
 }  // namespace vitrine::engine

@@ -341,7 +341,12 @@ void EngineLoop::handle(AskForecast& command) {
 
 void EngineLoop::handle(AskProof& command) {
   if (!canAnswer(command)) return;
-  send(TurnFailed{command.id, Error{ErrorCode::kUnsupported, "this build cannot verify a cache"}});
+  if (!fits(command.prompt, m_contextTokens)) {
+    send(TurnFailed{command.id, doesNotFit(command.prompt, m_contextTokens)});
+    return;
+  }
+  m_scheduler->verify(std::make_unique<CacheCheck>(command.id, std::move(command.prompt.tokens),
+                                                   std::move(command.stop)));
 }
 
 /// A turn that waits for a change can be stopped like any other.
@@ -444,6 +449,7 @@ void EngineLoop::applyPending() {
 bool EngineLoop::installBackend(Loaded& loaded) {
   setActive(false);
   m_scheduler.reset();
+  ReuseCause cause = ReuseCause::kPrecision;
   std::string reason = "precision changed";
   if (loaded.backend) {
     if (m_backend && m_backend->config().nKvHeads != loaded.backend->config().nKvHeads) {
@@ -453,7 +459,10 @@ bool EngineLoop::installBackend(Loaded& loaded) {
     m_backend = std::move(loaded.backend);
   } else {
     const KvShape before = m_backend->cacheShape();
-    if (loaded.plan.shape.type == before.type) reason = "cache resized";
+    if (loaded.plan.shape.type == before.type) {
+      cause = ReuseCause::kEvicted;
+      reason = "cache resized";
+    }
     if (auto made = m_backend->configureCache(loaded.plan.shape); !made) {
       const bool restored = m_backend->configureCache(before).has_value();
       if (!restored) dropModel();
@@ -466,7 +475,7 @@ bool EngineLoop::installBackend(Loaded& loaded) {
   m_model = loaded.model;
   m_config = loaded.config;
   m_contextTokens = loaded.plan.contextTokens;
-  m_records.history.emptied(reason);
+  m_records.history.emptied(cause, reason);
   if (auto measured = measureSteps(loaded.preparedMs); !measured) {
     dropModel();
     publishModel();
@@ -486,11 +495,10 @@ Result<void> EngineLoop::measureSteps(double preparedMs) {
                   m_backend->info().threads, toString(m_backend->precision().weights),
                   toString(m_backend->precision().activations), m_backend->precision().groupSize,
                   toString(shape.type), shape.nKvHeads, shape.blockSize);
-  StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_model->config()));
+  StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_backend->config()));
   if (cost.isReady()) return {};
   constexpr double kLeastBudgetMs = 80, kShareOfLoad = 0.02;
-  return warmUp(*m_backend, m_model->config(), cost,
-                std::max(kLeastBudgetMs, kShareOfLoad * preparedMs));
+  return warmUp(*m_backend, cost, std::max(kLeastBudgetMs, kShareOfLoad * preparedMs));
 }
 
 void EngineLoop::makeScheduler() {
@@ -504,7 +512,7 @@ void EngineLoop::dropModel() {
   }
   m_held.clear();
   if (m_scheduler) m_scheduler->cancelAll();
-  m_records.history.emptied("model changed");
+  m_records.history.emptied(ReuseCause::kPrecision, "model changed");
   setActive(false);
   m_scheduler.reset();
   m_backend.reset();

@@ -16,13 +16,6 @@ float millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<float, std::milli>(Clock::now() - start).count();
 }
 
-tl::unexpected<Error> doesNotFit(std::size_t tokens, int contextTokens) {
-  return fail(ErrorCode::kContextFull,
-              "the prompt has {} tokens, but the context holds {} and one must be left for the "
-              "answer; shorten it, or raise the context",
-              tokens, contextTokens);
-}
-
 class ChatBuilder {
  public:
   ChatBuilder(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
@@ -145,6 +138,14 @@ Result<BuiltPrompt> checkTokens(const Tokenizer& tokenizer, const TokenPrompt& p
 
 }  // namespace
 
+Error doesNotFit(const BuiltPrompt& prompt, int contextTokens) {
+  return fail(ErrorCode::kContextFull,
+              "the prompt has {} tokens, but the context holds {} and one must be left for the "
+              "answer; shorten it, or raise the context",
+              prompt.tokens.size(), contextTokens)
+      .value();
+}
+
 Result<BuiltPrompt> buildAnyPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
                                    const GenerateRequest& request, int contextTokens) {
   Result<BuiltPrompt> built;
@@ -164,7 +165,9 @@ Result<BuiltPrompt> buildAnyPrompt(const ChatTemplate& chatTemplate, const Token
 Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
                                 const GenerateRequest& request, int contextTokens) {
   auto built = buildAnyPrompt(chatTemplate, tokenizer, request, contextTokens);
-  if (built && !fits(*built, contextTokens)) return doesNotFit(built->tokens.size(), contextTokens);
+  if (built && !fits(*built, contextTokens)) {
+    return tl::unexpected(doesNotFit(*built, contextTokens));
+  }
   return built;
 }
 

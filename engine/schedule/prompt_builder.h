@@ -22,6 +22,9 @@ inline bool fits(const BuiltPrompt& prompt, int contextTokens) {
   return prompt.tokens.size() < static_cast<std::size_t>(contextTokens);
 }
 
+/// The error of a prompt that does not.
+Error doesNotFit(const BuiltPrompt& prompt, int contextTokens);
+
 /// Renders and tokenizes a request for a context of `contextTokens`. Any thread.
 ///
 /// At least one token of the context is left for the answer. What does not fit is refused with

@@ -30,7 +30,11 @@ void Scheduler::step() {
   retireStopped();
   admitWaiting();
   planBatch();
-  if (m_batch.empty()) return;
+  if (!m_batch.empty()) computeBatch();
+  stepCheck();
+}
+
+void Scheduler::computeBatch() {
   const auto start = Clock::now();
   auto logits = runBatch();
   if (!logits) {
@@ -68,6 +72,9 @@ void Scheduler::cancelAll() {
   m_running.clear();
   for (TurnPointer& turn : m_waiting) finish(*turn, StopReason::kCancelled);
   m_waiting.clear();
+  while (!m_checks.empty()) {
+    endCheck(Error{ErrorCode::kCancelled, "the model was changed before the cache was verified"});
+  }
 }
 
 // ---------------------------------------------------------------- admission
@@ -111,7 +118,7 @@ bool Scheduler::admit(TurnPointer& turn) {
     return true;
   }
   if (!*begun) {
-    if (!m_running.empty()) return false;
+    if (!m_running.empty() || m_checkBegun) return false;
     failTurn(
         *turn,
         Error{ErrorCode::kOutOfMemory,
@@ -122,15 +129,18 @@ bool Scheduler::admit(TurnPointer& turn) {
   }
   if (!turn->wasAdmitted()) {
     const Sequence& sequence = turn->sequence;
-    const char* off = !sequence.mode.keep    ? "cache off"
-                      : !sequence.mode.reuse ? "reuse off"
-                                             : nullptr;
-    turn->admitted(Clock::now() - start,
-                   off != nullptr ? off
-                                  : m_records.history.explain(turn->request().conversation,
-                                                              sequence.tokens, sequence.computed));
+    const bool isOff = !sequence.mode.keep || !sequence.mode.reuse;
+    ReuseReport reuse;
+    if (isOff) {
+      reuse.cause = ReuseCause::kOff;
+      reuse.reason = sequence.mode.keep ? "reuse off" : "cache off";
+    } else {
+      reuse = m_records.history.explain(turn->request().conversation, sequence.tokens,
+                                        turn->outline(), sequence.computed, turn->tokenizer());
+    }
+    turn->admitted(Clock::now() - start, std::move(reuse));
     m_records.totals.promptTokens += static_cast<std::uint64_t>(length);
-    if (off == nullptr) {
+    if (!isOff) {
       m_records.totals.prefixQueries += static_cast<std::uint64_t>(length);
       m_records.totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
     }
@@ -169,7 +179,12 @@ void Scheduler::planBatch() {
   for (std::size_t i = 0; i < m_running.size(); ++i) {
     while (i < m_running.size() &&
            !m_cache.reserve(m_running[i]->sequence, m_running[i]->sequence.length())) {
-      preemptYoungest();
+      if (m_checkBegun) {
+        endCheck(Error{ErrorCode::kOutOfMemory,
+                       "the check had to stop: its blocks were needed for an answer"});
+      } else {
+        preemptYoungest();
+      }
     }
   }
   for (const TurnPointer& turn : m_running) {
@@ -249,12 +264,14 @@ void Scheduler::noteCauses(Clock::duration stepTime) {
   if (cost.isReady()) {
     const double expected = cost.predictMs(work);
     for (Row& row : m_rows) {
-      row.cause =
-          stallCause({cost.predictMs(row.work), expected, took},
-                     prefillTokens - (row.isPrefill ? row.tokens : 0), work.rows - row.tokens);
+      row.cause = stallCause({cost.predictMs(row.work), expected + m_checkedMs, took + m_checkedMs},
+                             prefillTokens - (row.isPrefill ? row.tokens : 0) + m_checkedTokens,
+                             work.rows - row.tokens + m_checkedTokens);
     }
   }
   cost.learn(work, took);
+  m_checkedMs = 0;
+  m_checkedTokens = 0;
 }
 
 void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) {
@@ -315,7 +332,8 @@ void Scheduler::releaseBlocks(Turn& turn) {
   if (sequence.mode.keep) {
     m_records.history.record(
         turn.request().conversation,
-        std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)));
+        std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)),
+        turn.outline());
   }
   m_cache.end(sequence);
 }
@@ -363,7 +381,7 @@ void Scheduler::forget(const std::string& conversation) {
 
 void Scheduler::clearCache(const std::string& reason) {
   m_cache.clear();
-  m_records.history.emptied(reason);
+  m_records.history.emptied(ReuseCause::kEvicted, reason);
 }
 
 void Scheduler::describe(EngineSnapshot& snapshot) const {
@@ -400,6 +418,10 @@ std::string Scheduler::checkInvariants() const {
   std::vector<const Sequence*> sequences;
   for (const TurnPointer& turn : m_running) sequences.push_back(&turn->sequence);
   for (const TurnPointer& turn : m_waiting) sequences.push_back(&turn->sequence);
+  for (const auto& check : m_checks) {
+    sequences.push_back(&check->cold());
+    sequences.push_back(&check->cached());
+  }
   return m_cache.checkInvariants(sequences);
 }
 

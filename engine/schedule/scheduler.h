@@ -8,6 +8,7 @@
 #include "engine/backend/backend.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/engine_types.h"
+#include "engine/schedule/cache_check.h"
 #include "engine/schedule/queue_model.h"
 #include "engine/schedule/records.h"
 #include "engine/schedule/turn.h"
@@ -37,13 +38,16 @@ class Scheduler final {
   void setOptions(const Options& options) { m_options = options; }
 
   void submit(std::unique_ptr<Turn> turn);
-  bool isIdle() const { return m_running.empty() && m_waiting.empty(); }
+  /// Compares what is cached with a cold prefill, between the steps of turns. Ends in CacheVerified
+  /// or TurnFailed.
+  void verify(std::unique_ptr<CacheCheck> check) { m_checks.push_back(std::move(check)); }
+  bool isIdle() const { return m_running.empty() && m_waiting.empty() && m_checks.empty(); }
   int runningCount() const { return static_cast<int>(m_running.size()); }
   int waitingCount() const { return static_cast<int>(m_waiting.size()); }
 
   /// Retires stopped turns, admits waiting ones, computes one batch, draws tokens, sends events.
   void step();
-  /// Ends every turn with kCancelled.
+  /// Ends every turn with kCancelled, and every check with an error.
   void cancelAll();
 
   /// What a turn with this prompt would reuse, compute and take. Changes nothing.
@@ -70,6 +74,9 @@ class Scheduler final {
   bool admit(TurnPointer& turn);
   CacheMode cacheMode() const;
   void planBatch();
+  void computeBatch();
+  void stepCheck();
+  void endCheck(const Error& error);
   void preemptYoungest();
   void addToBatch(Turn& turn, int nTokens);
   Result<LogitsView> runBatch();
@@ -96,6 +103,10 @@ class Scheduler final {
   Records& m_records;
   std::deque<TurnPointer> m_waiting;   // in the order of arrival
   std::vector<TurnPointer> m_running;  // the oldest first; an ended turn is null until removed
+  std::deque<std::unique_ptr<CacheCheck>> m_checks;  // the first may hold blocks
+  bool m_checkBegun = false;
+  double m_checkedMs = 0;  // that checks took since the batch before
+  int m_checkedTokens = 0;
   struct Row {
     Turn* turn;
     int tokens;

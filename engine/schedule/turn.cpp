@@ -35,25 +35,24 @@ Turn::Turn(RequestId id, GenerateRequest request, BuiltPrompt prompt, Language l
       m_request(std::move(request)),
       m_name(
           std::make_shared<StepLog::Name>(StepLog::Name{m_request.conversation, m_request.branch})),
+      m_outline(PromptOutline::of(m_request, static_cast<int>(prompt.tokens.size()),
+                                  prompt.droppedMessages)),
       m_language(language),
       m_stop(std::move(stop)),
       m_sampler(m_request.sampling, m_request.sampling.seed.value_or(randomSeed())),
       m_text(m_request.stop),
       m_promptTokens(static_cast<int>(prompt.tokens.size())),
-      m_droppedMessages(prompt.droppedMessages),
       m_arrival(arrival) {
   sequence.tokens = std::move(prompt.tokens);
   m_parts.render = prompt.renderMs;
   m_parts.tokenize = prompt.tokenizeMs;
 }
 
-void Turn::admitted(Clock::duration matching, std::string reuseReason) {
+void Turn::admitted(Clock::duration matching, ReuseReport reuse) {
   if (m_wasAdmitted) return;
   m_wasAdmitted = true;
   m_parts.match = milliseconds(matching);
-  m_reuse.reusedTokens = sequence.computed;
-  m_reuse.firstNewPosition = sequence.computed;
-  m_reuse.reason = std::move(reuseReason);
+  m_reuse = std::move(reuse);
 }
 
 double Turn::waitedMs() const {
@@ -147,7 +146,7 @@ TurnReport Turn::report(StopReason reason) const {
   report.reusedTokens = m_reuse.reusedTokens;
   report.prefilledTokens = m_wasAdmitted ? m_promptTokens - m_reuse.reusedTokens : 0;
   report.generatedTokens = m_generated;
-  report.droppedMessages = m_droppedMessages;
+  report.droppedMessages = m_outline.droppedMessages;
   report.seed = m_sampler.seed();
   report.ttft = m_parts;
   report.chunks = m_chunks;

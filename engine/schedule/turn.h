@@ -12,6 +12,7 @@
 #include "engine/sample/sampler.h"
 #include "engine/schedule/answer_text.h"
 #include "engine/schedule/prompt_builder.h"
+#include "engine/schedule/reuse_history.h"
 #include "engine/schedule/step_log.h"
 
 namespace vitrine::engine {
@@ -48,10 +49,12 @@ class Turn final {
   const std::shared_ptr<const StepLog::Name>& name() const { return m_name; }
 
   /// It got its blocks (for the first time: what was reused, and how long finding it took).
-  void admitted(Clock::duration matching, std::string reuseReason);
+  void admitted(Clock::duration matching, ReuseReport reuse);
   bool wasAdmitted() const { return m_wasAdmitted; }
   int reusedTokens() const { return m_reuse.reusedTokens; }
-  int droppedMessages() const { return m_droppedMessages; }
+  int droppedMessages() const { return m_outline.droppedMessages; }
+  const PromptOutline& outline() const { return m_outline; }
+  const Tokenizer& tokenizer() const { return *m_language.tokenizer; }
 
   /// The beginning of the prompt came back from disk, or did not because computing it is faster.
   void restored(const RestoreReport& restore);
@@ -96,12 +99,12 @@ class Turn final {
   RequestId m_id;
   GenerateRequest m_request;
   std::shared_ptr<const StepLog::Name> m_name;
+  PromptOutline m_outline;
   Language m_language;
   std::stop_token m_stop;
   Sampler m_sampler;
   AnswerText m_text;
   int m_promptTokens = 0;
-  int m_droppedMessages = 0;
   int m_generated = 0;
   bool m_wasAdmitted = false;
   ReuseReport m_reuse;

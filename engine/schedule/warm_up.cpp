@@ -21,11 +21,12 @@ struct TrialStep {
 
 }  // namespace
 
-Result<void> warmUp(Backend& backend, const ModelConfig& model, StepCost& cost, double budgetMs) {
+Result<void> warmUp(Backend& backend, StepCost& cost, double budgetMs) {
   // From what says most to what says least: a decode step, a prompt, a decode step far back, a
   // longer prompt. The first is run twice: once for caches and working memory.
   constexpr TrialStep kSteps[] = {
       {1, 0, true}, {1, 1, true}, {16, 0, false}, {1, 1023, true}, {64, 0, true}};
+  const ModelConfig& model = backend.config();
   const KvShape shape = backend.cacheShape();
   std::vector<BlockId> table(static_cast<std::size_t>(shape.nBlocks));
   std::iota(table.begin(), table.end(), 0);

@@ -10,6 +10,6 @@ namespace vitrine::engine {
 /// when the next step would go beyond `budgetMs` (one step runs in any case). The pool's blocks are
 /// written and the pool is then made anew, so nothing of it is left.
 /// Requires: no sequence is in the pool. Fails only if the pool cannot be made again.
-Result<void> warmUp(Backend& backend, const ModelConfig& model, StepCost& cost, double budgetMs);
+Result<void> warmUp(Backend& backend, StepCost& cost, double budgetMs);
 
 }  // namespace vitrine::engine

@@ -93,7 +93,145 @@ class TestRealTimes : public QObject {
     QFAIL("twice the median error was above 20 %");
   }
 
+  void eightTogetherDecodeFourTimesAsMuch() {
+    EngineHarness h;
+    EngineConfig config;
+    config.precision.weights = WeightMode::kFp16;  // bound by memory, so company costs little
+    QVERIFY(h.load(testModelPath(), config).info);
+    double best = 0;
+    for (int attempt = 0; attempt < 3 && best < 4; ++attempt) {
+      std::vector<double> alone, together;
+      for (int round = 0; round < 3; ++round) {
+        for (const double ms : gapsOf(h, 1)) alone.push_back(ms);
+        for (const double ms : gapsOf(h, 8)) together.push_back(ms);
+      }
+      const double one = 1000 / median(alone), eight = 8 * 1000 / median(together);
+      qInfo("decoding: %.0f tokens/s alone, %.0f tokens/s of eight: %.2f times (load %.1f)", one,
+            eight, eight / one, load());
+      best = std::max(best, eight / one);
+    }
+    QVERIFY2(best >= 4, qPrintable(QString("%1 times").arg(best)));
+  }
+
+  void aNewcomerIsServedSoon() {
+    EngineHarness h;
+    QVERIFY(h.load(testModelPath()).info);
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      std::vector<double> solo, beside, steps;
+      int unique = 1000 * attempt;
+      const auto newcomer = [&] {
+        return h.ask(longAnswer(std::to_string(++unique) + words(50, unique), 2, "new"))
+            .report->ttftMs;
+      };
+      for (int round = 0; round < 4; ++round) {
+        for (int i = 0; i < 5; ++i) solo.push_back(newcomer());
+        std::vector<RequestId> chats;
+        for (int i = 0; i < 4; ++i) {
+          chats.push_back(
+              h.engine.generate(longAnswer(words(20, i), 2000, "chat" + std::to_string(i))));
+        }
+        for (const RequestId id : chats) {
+          h.waitFor(id, [](const auto& heard) { return heard.tokens.size() >= 8; });
+        }
+        for (int i = 0; i < 5; ++i) beside.push_back(newcomer());
+        for (const RequestId id : chats) h.engine.cancel(id);
+        for (const RequestId id : chats) {
+          const auto report = h.wait(id).report;
+          for (std::size_t i = 1; i < 8; ++i) steps.push_back(report->tokenMs[i]);
+        }
+      }
+      std::ranges::sort(beside);
+      const double p95 = beside[beside.size() * 95 / 100 - 1];
+      const double limit = 2 * median(solo) + 2 * median(steps);
+      qInfo("newcomer: %.1f ms alone, p95 %.1f ms beside four chats; limit %.1f ms (load %.1f)",
+            median(solo), p95, limit, load());
+      if (p95 < limit) return;
+    }
+    QFAIL("three times a newcomer waited too long");
+  }
+
+  void withoutACacheTheWorkIsQuadratic() {
+    constexpr int kTokens = 48;
+    std::vector<TokenId> answers[2];
+    double totalMs[2] = {};
+    for (const bool cached : {true, false}) {
+      EngineHarness h;
+      EngineConfig config;
+      config.cache.enabled = cached;
+      QVERIFY(h.load(testModelPath(), config).info);
+      const auto heard = h.ask(longAnswer(words(30, 3), kTokens, "c"));
+      const TurnReport& report = heard.report.value();
+      QCOMPARE(report.tokenRows.size(), std::size_t{kTokens});
+      for (int i = 0; i < kTokens; ++i) {
+        const int expected = i == 0 || !cached ? report.promptTokens + i : 1;
+        QCOMPARE(report.tokenRows[static_cast<std::size_t>(i)], expected);
+      }
+      answers[cached] = report.tokenIds;
+      totalMs[cached] = std::accumulate(report.tokenMs.begin(), report.tokenMs.end(), 0.0);
+      qInfo("%s: %d positions computed, %.0f ms; the last token %.1f ms",
+            cached ? "cached" : "naive",
+            std::accumulate(report.tokenRows.begin(), report.tokenRows.end(), 0), totalMs[cached],
+            static_cast<double>(report.tokenMs.back()));
+    }
+    QCOMPARE(answers[true], answers[false]);
+    QVERIFY(totalMs[true] < totalMs[false]);
+  }
+
+  void aRealConversationIsProvedEqual_data() {
+    QTest::addColumn<int>("mode");
+    QTest::newRow("fp16") << 0;
+    QTest::newRow("int8 KV") << 1;
+    QTest::newRow("contiguous") << 2;
+    QTest::newRow("INT8 weights and activations") << 3;
+  }
+  void aRealConversationIsProvedEqual() {
+    QFETCH(int, mode);
+    EngineHarness h;
+    EngineConfig config;
+    if (mode == 1) config.cache.type = KvType::kInt8;
+    if (mode == 2) config.cache.layout = KvLayout::kContiguous;
+    if (mode == 2) config.contextTokens = 1024;
+    if (mode == 3) config.precision = {WeightMode::kInt8, ActivationMode::kInt8, 32};
+    QVERIFY(h.load(testModelPath(), config).info);
+    std::vector<ChatMessage> messages{{"system", "You are brief.", {}}};
+    const auto turn = [&](std::string text) {
+      messages.push_back(user(std::move(text)));
+      const auto report = h.ask(greedyChat(messages, 24)).report.value();
+      messages.push_back({"assistant", report.text, report.tokenIds});
+    };
+    turn("Name a river. " + words(30, 1));
+    turn("And a mountain?");
+    messages.resize(3);
+    turn("And a lake?");  // an edit: the history is shared with the branch before
+    const RequestId beside = h.engine.generate(longAnswer("Tell me a story.", 60, "beside"));
+    const auto heard = h.wait(h.engine.verifyCache(greedyChat(messages, 1)));
+    QVERIFY2(heard.proof, heard.error ? heard.error->message.c_str() : "");
+    const CacheProof& proof = *heard.proof;
+    qInfo("%d tokens in %d blocks: cold %.0f ms, cached %.0f ms", proof.tokens, proof.blocks,
+          proof.coldMs, proof.cachedMs);
+    QVERIFY(proof.tokens > 80);
+    QCOMPARE(proof.differentBlocks, 0);
+    QCOMPARE(proof.largestLogitDifference, 0.0);
+    QCOMPARE(proof.continuedTokens, 16);
+    QCOMPARE(proof.firstDifferentToken, -1);
+    QCOMPARE(h.wait(beside).report->generatedTokens, 60);
+  }
+
  private:
+  /// Milliseconds between two tokens of `chats` that decode together.
+  static std::vector<double> gapsOf(EngineHarness& h, int chats) {
+    std::vector<RequestId> ids;
+    for (int i = 0; i < chats; ++i) {
+      ids.push_back(h.engine.generate(longAnswer(words(6, i), 40, "gap" + std::to_string(i))));
+    }
+    std::vector<double> gaps;
+    for (const RequestId id : ids) {
+      const auto report = h.wait(id).report.value();
+      gaps.insert(gaps.end(), report.tokenMs.begin() + 12, report.tokenMs.end() - 4);
+    }
+    return gaps;
+  }
+
   /// Relative errors of 20 turns: new, continued, edited, long and short, every fourth while
   /// another chat is being answered.
   void twentyTurns(std::vector<double>& asked, std::vector<double>& submitted) {
