@@ -22,6 +22,7 @@
 
 #include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
+#include "app/chat/message_positions.h"
 #include "app/chat/session_pool.h"
 #include "app/export/exporter.h"
 #include "app/model_library.h"
@@ -30,6 +31,7 @@
 #include "app/store/conversation_store.h"
 #include "app/text.h"
 #include "ui/chat/chat_view.h"
+#include "ui/chat/transcript.h"
 #include "ui/common/format.h"
 #include "ui/common/toast.h"
 #include "ui/composer/composer.h"
@@ -241,6 +243,8 @@ void MainWindow::connectParts() {
   });
   connect(&m_services.store, &app::ConversationStore::conversationChanged, this,
           &MainWindow::updateTitle);
+  connect(m_inspector, &InspectorPanel::messageWanted, this, &MainWindow::openMessage);
+  m_inspector->setChatLengths([this] { return m_services.store.chatLengths(); });
   m_inspector->setOwnerLook([this](const QString& key) {
     OwnerLook look;
     if (const auto conversation = m_services.store.conversationByUuid(key)) {
@@ -276,6 +280,29 @@ void MainWindow::openConversation(app::ConversationId id) {
 void MainWindow::newChat() {
   showSession(nullptr);
   m_chat->composer()->focusInput();
+}
+
+void MainWindow::openMessage(const QString& key, const QString& branch, int position) {
+  const auto conversation = m_services.store.conversationByUuid(key);
+  if (!conversation || conversation->trashed.isValid()) {
+    Toast::of(this)->showMessage(
+        tr("These blocks are not of a chat in the list: they came through the local API, or the "
+           "chat was deleted."));
+    return;
+  }
+  const app::ChatSession* shown = m_chat->session();
+  if (!shown || shown->conversation().id != conversation->id) openConversation(conversation->id);
+  closePage();
+  app::ChatSession* session = m_chat->session();
+  if (!session) return;
+  if (const auto switched = session->showBranch(branch); !switched) {
+    Toast::of(this)->showMessage(app::toQString(switched.error().message));
+    return;
+  }
+  const int row = app::rowAtPosition(session->rows(), position);
+  if (row < 0) return;
+  m_chat->transcript()->showRow(row);
+  m_chat->transcript()->flashRow(row);
 }
 
 void MainWindow::updateTitle() {

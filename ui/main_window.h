@@ -45,6 +45,8 @@ class MainWindow final : public QMainWindow {
 
   void openConversation(app::ConversationId id);
   void newChat();
+  /// Shows the message that holds this position of a branch's cached history.
+  void openMessage(const QString& conversation, const QString& branch, int position);
 
   ChatView* chat() const { return m_chat; }
   SideBar* sideBar() const { return m_sideBar; }

@@ -99,6 +99,9 @@ class ChatSession final : public QObject {
   engine::Result<void> edit(MessageId message, const QString& text);
   /// Shows the sibling `step` places further (−1, +1) with the newest path below it.
   engine::Result<void> selectBranch(MessageId message, int step);
+  /// Shows the branch that the engine knows by this name (CacheOwner::branch): the path that leads
+  /// to that message, and below it the first version of each.
+  engine::Result<void> showBranch(const QString& name);
   /// Does what failure() offers; kNewConversation, kEditMessage and kLoadModel are the window's.
   engine::Result<void> resolve(WayOut way);
 
@@ -109,6 +112,8 @@ class ChatSession final : public QObject {
 
   int contextUsed() const;   ///< tokens after the last turn; 0: not known
   int contextLimit() const;  ///< 0: no model
+  /// What the engine knows the branch on screen by.
+  QString branchName() const;
   /// Tokens of a text by the loaded model's tokenizer; 0 without a model.
   int countTokens(const QString& text) const;
 
@@ -156,11 +161,11 @@ class ChatSession final : public QObject {
   void rebuildPath();
   void markDropped(const std::vector<std::vector<int>>& origins, int droppedMessages, bool notify);
   std::vector<Message> path() const;
-  QString branchName() const;
   std::vector<WayOut> waysOut(engine::ErrorCode code) const;
   void setPhase(TurnPhase phase);
   void saveProgress();
   void noteStoreFailure(const engine::Result<void>& written);
+  engine::Result<void> showLeaf(MessageId leaf);
   void emitUsage();
   int rowOf(MessageId id) const;
   const Message* node(MessageId id) const;

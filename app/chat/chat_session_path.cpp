@@ -25,6 +25,24 @@ engine::Result<void> ChatSession::selectBranch(MessageId id, int step) {
   for (auto at = children.find(leaf); at != children.end(); at = children.find(leaf)) {
     leaf = at->second.back();  // the newest
   }
+  return showLeaf(leaf);
+}
+
+engine::Result<void> ChatSession::showBranch(const QString& name) {
+  if (name == branchName()) return {};
+  bool isNumber = false;
+  MessageId leaf = name.toLongLong(&isNumber);
+  if (isNumber && node(leaf) == nullptr) {
+    return engine::fail(engine::ErrorCode::kNotFound, "that branch is no longer in this chat");
+  }
+  const Children children = childrenByParent();  // of "main": from the root, which is 0
+  for (auto at = children.find(leaf); at != children.end(); at = children.find(leaf)) {
+    leaf = at->second.front();
+  }
+  return leaf == 0 ? engine::Result<void>{} : showLeaf(leaf);
+}
+
+engine::Result<void> ChatSession::showLeaf(MessageId leaf) {
   VITRINE_TRY(m_store.setActiveLeaf(m_conversation.id, leaf));
   m_conversation.activeLeaf = leaf;
   m_failure.reset();

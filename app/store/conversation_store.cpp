@@ -274,6 +274,21 @@ Result<void> ConversationStore::purgeTrashOlderThan(const QDateTime& time) {
   return {};
 }
 
+std::vector<int> ConversationStore::chatLengths() const {
+  std::vector<int> lengths;
+  // In SQL, so that texts and token times of long chats are not read for two numbers.
+  auto query = sqlite::run(
+      m_connection,
+      QStringLiteral("SELECT json_extract(m.metrics, '$.prompt_tokens') + "
+                     "json_extract(m.metrics, '$.generated_tokens') FROM conversations c "
+                     "JOIN messages m ON m.id = c.active_leaf "
+                     "WHERE c.trashed IS NULL AND json_valid(m.metrics)"));
+  while (query && query->next()) {
+    if (const int tokens = query->value(0).toInt(); tokens > 0) lengths.push_back(tokens);
+  }
+  return lengths;
+}
+
 std::vector<ConversationId> ConversationStore::search(const QString& text) const {
   std::vector<ConversationId> found;
   // LIKE ignores letter case for ASCII only; the usual spellings cover the other letters.

@@ -53,6 +53,10 @@ class ConversationStore final : public QObject {
   /// Conversations whose title or messages hold the text, letter case ignored; newest first.
   std::vector<ConversationId> search(const QString& text) const;
 
+  /// Tokens of the context after the last turn of each conversation that is not in the trash;
+  /// those whose last turn left no figures are not in the list.
+  std::vector<int> chatLengths() const;
+
   // Messages.
   /// All nodes of the tree, oldest first.
   std::vector<Message> messages(ConversationId id) const;

@@ -6,6 +6,7 @@
 #include "app/chat/prompt_messages.h"
 #include "app/chat/session_pool.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "app/chat/message_positions.h"
 #include "tests/app/app_fixture.h"
 #include "tests/test_model.h"
 #include "tests/tiny_models.h"
@@ -65,6 +66,7 @@ class TestChatSession : public QObject {
   void aTemplateThatAlwaysRefusesKeepsTheText();
   void aFullContextLeavesAChoice();
   void editAndRegenerateMakeBranches();
+  void aBranchKeepsItsNameAndIsFoundByIt();
   void branchesCanBeSwitchedWhileAnAnswerStreams();
   void oneRowChangesWhileStreaming();
   void anotherModelIsNotGivenForeignIds();
@@ -355,6 +357,47 @@ void TestChatSession::editAndRegenerateMakeBranches() {
   QCOMPARE(session->rows().size(), std::size_t(4));
   auto again = app.openSession(session->conversation().id);
   QCOMPARE(texts(*again), texts(*session));
+}
+
+void TestChatSession::aBranchKeepsItsNameAndIsFoundByIt() {
+  AppFixture app;
+  QVERIFY(app.load(parrot(app, "the answer")));
+  auto session = app.newSession();
+  QVERIFY(sendAndWait(*session, QStringLiteral("q1")));
+  QVERIFY(sendAndWait(*session, QStringLiteral("q2")));
+  QCOMPARE(session->branchName(), QStringLiteral("main"));
+  QVERIFY(session->edit(session->rows()[2].message.id, QStringLiteral("q2 edited")));
+  QTRY_VERIFY(!session->isRunning());
+  const QString second = session->branchName();
+  QCOMPARE(second, QString::number(session->rows()[2].message.id));
+  QVERIFY(session->regenerate(session->rows()[3].message.id));
+  QTRY_VERIFY(!session->isRunning());
+  const QString third = session->branchName();
+  QVERIFY(third != second);
+
+  QVERIFY(session->showBranch(QStringLiteral("main")));
+  QCOMPARE(session->branchName(), QStringLiteral("main"));
+  QCOMPARE(session->rows()[2].message.text, QStringLiteral("q2"));
+  QVERIFY(session->showBranch(second));
+  QCOMPARE(session->branchName(), second);
+  QCOMPARE(session->rows()[3].branchIndex, 0);
+  QVERIFY(session->showBranch(third));
+  QCOMPARE(session->branchName(), third);
+  QVERIFY(!session->showBranch(QStringLiteral("999999")));
+  QCOMPARE(session->branchName(), third);
+
+  // Which message a position of the cache is of.
+  const auto& rows = session->rows();
+  const auto& first = rows[1].metrics;
+  const auto& last = rows[3].metrics;
+  QCOMPARE(rowAtPosition(rows, 0), 0);
+  QCOMPARE(rowAtPosition(rows, first.report.promptTokens - 1), 0);
+  QCOMPARE(rowAtPosition(rows, first.report.promptTokens), 1);
+  QCOMPARE(rowAtPosition(rows, first.contextUsed()), 2);
+  QCOMPARE(rowAtPosition(rows, last.report.promptTokens), 3);
+  QCOMPARE(rowAtPosition(rows, last.contextUsed() + 100), 3);
+  QCOMPARE(rowAtPosition(rows, -1), -1);
+  QCOMPARE(rowAtPosition({}, 5), -1);
 }
 
 void TestChatSession::branchesCanBeSwitchedWhileAnAnswerStreams() {

@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QClipboard>
+#include <QFrame>
 #include <QKeyEvent>
 #include <QPainter>
 #include <QPushButton>
@@ -438,6 +439,22 @@ void Transcript::showRow(int row) {
     bar->setValue(m_slots[row].y - Theme::instance().px(kTopMargin));
     relayout();
   }
+}
+
+void Transcript::flashRow(int row) {
+  constexpr int kFlashMs = 1500;
+  MessageItem* item = itemOf(row);
+  if (!item) return;
+  auto* mark = new QFrame(item);
+  mark->setObjectName("rowMark");
+  QPalette palette = mark->palette();
+  palette.setColor(QPalette::Window, Theme::instance().tokens().accent);
+  mark->setPalette(palette);
+  mark->setAutoFillBackground(true);
+  mark->setGeometry(0, 0, Theme::instance().px(3), item->height());
+  mark->setAttribute(Qt::WA_TransparentForMouseEvents);
+  mark->show();
+  QTimer::singleShot(kFlashMs, mark, &QObject::deleteLater);
 }
 
 void Transcript::copyRow(int row) {

@@ -35,6 +35,8 @@ class Transcript final : public QAbstractScrollArea {
   void scrollToEnd();
   /// Brings a message into view; true for one that is there.
   void showRow(int row);
+  /// Marks a message for a moment, so that the eye finds it after a jump.
+  void flashRow(int row);
   /// The widget of a row, made if need be; for keys and tests.
   MessageItem* itemOf(int row);
   int liveItemCount() const;

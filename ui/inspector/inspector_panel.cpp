@@ -8,8 +8,10 @@
 
 #include "app/chat/chat_session.h"
 #include "app/settings.h"
+#include "engine/model/model.h"
 #include "ui/common/engine_switching.h"
 #include "ui/common/toast.h"
+#include "ui/inspector/cache/block_text.h"
 #include "ui/inspector/cache/cache_tab.h"
 #include "ui/inspector/latency/latency_tab.h"
 #include "ui/inspector/precision/precision_tab.h"
@@ -72,6 +74,9 @@ InspectorPanel::InspectorPanel(app::EngineClient& engine, app::Settings& setting
     connect(tab, &InspectorTab::cacheProofCancelWanted, this, [this] {
       if (m_session) m_session->cancelCacheProof();
     });
+    connect(tab, &InspectorTab::stateWanted, this, &InspectorPanel::refreshSoon);
+    connect(tab, &InspectorTab::messageWanted, this, &InspectorPanel::messageWanted);
+    connect(tab, &InspectorTab::blockTextWanted, this, &InspectorPanel::readBlock);
     auto* scroll = new QScrollArea(m_pages);
     scroll->setWidgetResizable(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -111,6 +116,7 @@ InspectorPanel::InspectorPanel(app::EngineClient& engine, app::Settings& setting
   connect(&engine, &app::EngineClient::modelUnloaded, this, engineChanged);
   connect(&engine, &app::EngineClient::loadFailed, this, engineChanged);
   connect(&engine, &app::EngineClient::turnFinished, this, engineChanged);
+  connect(&engine, &app::EngineClient::blockInspected, this, &InspectorPanel::onBlock);
   connect(&settings, &app::Settings::changed, this, &InspectorPanel::refreshSoon);
   connect(&Theme::instance(), &Theme::changed, this, &InspectorPanel::refreshSoon);
 }
@@ -160,6 +166,12 @@ void InspectorPanel::setOwnerLook(std::function<OwnerLook(const QString&)> look)
   refreshSoon();
 }
 
+void InspectorPanel::setChatLengths(std::function<std::vector<int>()> lengths) {
+  m_chatLengths = std::move(lengths);
+  m_turnsChanged = true;
+  refreshSoon();
+}
+
 void InspectorPanel::showTab(const QString& name) {
   for (int i = 0; i < int(std::size(kTabs)); ++i) {
     if (name == QLatin1String(kTabs[i].name)) m_tabs->setCurrentIndex(i);
@@ -186,7 +198,10 @@ void InspectorPanel::collectTurns() {
   m_state.turns.clear();
   m_state.turnTokens.clear();
   m_state.otherTurns.clear();
+  if (m_chatLengths) m_state.chatLengths = m_chatLengths();
+  m_state.branch.clear();
   if (!m_session) return;
+  m_state.branch = m_session->branchName();
   for (const app::MessageRow& row : m_session->rows()) {
     if (row.message.role == app::Role::kAssistant && row.metrics.known()) {
       m_state.turns.push_back(row.metrics);
@@ -224,8 +239,10 @@ void InspectorPanel::refresh() {
     m_state.memory = m_memoryWatch.read(*m_state.snapshot, m_state.info ? m_state.info->path : "");
     m_sinceMemory.start();
   }
-  auto* scroll = static_cast<QScrollArea*>(m_pages->currentWidget());
-  static_cast<InspectorTab*>(scroll->widget())->showState(m_state);
+  for (int i = 0; i < m_pages->count(); ++i) {
+    auto* tab = static_cast<InspectorTab*>(static_cast<QScrollArea*>(m_pages->widget(i))->widget());
+    if (i == m_pages->currentIndex() || tab->wantsStates()) tab->showState(m_state);
+  }
   if (m_engine.isBusy() || m_state.proof.running) m_refresh.start(kRefreshMs);
 }
 
@@ -235,6 +252,21 @@ void InspectorPanel::verifyCache() {
     Toast::of(this)->showMessage(QString::fromStdString(asked.error().message));
   }
   refreshSoon();
+}
+
+// A question a block; only the answer to the latest is of interest.
+void InspectorPanel::readBlock(int block) {
+  m_blockRequest = block >= 0 ? m_engine.inspectBlock(block) : 0;
+}
+
+void InspectorPanel::onBlock(quint64 id, const engine::BlockContent& content) {
+  const auto model = m_engine.model();
+  if (id != m_blockRequest || !model) return;
+  const QString text = blockText(model->tokenizer(), content.tokens);
+  for (int i = 0; i < m_pages->count(); ++i) {
+    static_cast<InspectorTab*>(static_cast<QScrollArea*>(m_pages->widget(i))->widget())
+        ->showBlockText(content.block, text);
+  }
 }
 
 void InspectorPanel::applyConfig(const engine::EngineConfig& config) {

@@ -33,6 +33,9 @@ class InspectorPanel final : public QWidget {
   /// How other conversations (by the key that the engine knows) are called and coloured.
   void setOwnerLook(std::function<OwnerLook(const QString& conversation)> look);
 
+  /// Tokens of each of the person's chats; asked for when turns have changed.
+  void setChatLengths(std::function<std::vector<int>()> lengths);
+
   /// "cache", "latency", "precision"; unknown names change nothing.
   void showTab(const QString& name);
   QString currentTab() const;
@@ -42,12 +45,18 @@ class InspectorPanel final : public QWidget {
   /// Looks again soon (within a tenth of a second).
   void refreshSoon();
 
+ signals:
+  /// The person chose a block or a branch of the cache.
+  void messageWanted(const QString& conversation, const QString& branch, int position);
+
  protected:
   void showEvent(QShowEvent* event) override;
 
  private:
   void refresh();
   void collectTurns();
+  void readBlock(int block);
+  void onBlock(quint64 id, const engine::BlockContent& content);
   void onTokens(const std::vector<engine::GeneratedToken>& tokens);
   void verifyCache();
   void applyConfig(const engine::EngineConfig& config);
@@ -59,6 +68,8 @@ class InspectorPanel final : public QWidget {
   MemoryWatch m_memoryWatch;
   QElapsedTimer m_sinceMemory;
   bool m_turnsChanged = true;
+  std::function<std::vector<int>()> m_chatLengths;
+  engine::RequestId m_blockRequest = 0;  ///< the latest question for a block's text
   QTabBar* m_tabs;
   QStackedWidget* m_pages;
   QTimer m_refresh;  ///< single shot; started by changes, and by itself while the engine is busy

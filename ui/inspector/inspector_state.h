@@ -42,6 +42,9 @@ struct InspectorState {
   double loadFraction = 0;
 
   QString conversation;  ///< the key that the engine knows this chat's blocks by; may be empty
+  QString branch;        ///< likewise the branch on screen
+  /// Tokens of each chat of the person after its last turn (those without figures left out).
+  std::vector<int> chatLengths;
   std::vector<app::TurnMetrics> turns;  ///< on the active path, oldest first; only known ones
   std::vector<std::vector<engine::TokenId>> turnTokens;  ///< of the answers of `turns`
   std::vector<app::TurnMetrics> otherTurns;              ///< on this chat's other branches

@@ -55,6 +55,8 @@ InspectorTab::InspectorTab(QWidget* parent) : QWidget(parent), m_sections(new QV
   m_sections->setSpacing(0);
 }
 
+void InspectorTab::showBlockText(int, const QString&) {}
+
 QVBoxLayout* InspectorTab::addSection(const QString& heading, PlainLabel** asideLabel) {
   if (m_any) {
     auto* line = new QFrame(this);

@@ -17,6 +17,10 @@ class InspectorTab : public QWidget {
 
   /// Called at most ten times a second, and only while the tab is on screen.
   virtual void showState(const InspectorState& state) = 0;
+  /// What a block of the pool says, after blockTextWanted().
+  virtual void showBlockText(int block, const QString& text);
+  /// Whether it wants states while another tab is shown (it has a window of its own open).
+  virtual bool wantsStates() const { return false; }
 
  signals:
   /// The person flipped a switch: how the engine should run from now on.
@@ -24,6 +28,11 @@ class InspectorTab : public QWidget {
   void cancelWanted();
   void cacheProofWanted();
   void cacheProofCancelWanted();
+  void stateWanted();
+  /// -1: none any more.
+  void blockTextWanted(int block);
+  /// The message that holds this position of a branch's cached history.
+  void messageWanted(const QString& conversation, const QString& branch, int position);
 
  protected:
   /// A new section below the last, with a line between them; fill the returned layout.

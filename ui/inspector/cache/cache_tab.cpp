@@ -7,42 +7,21 @@
 #include "ui/common/format.h"
 #include "ui/common/legend.h"
 #include "ui/common/plain_label.h"
-#include "ui/inspector/cache/block_map.h"
+#include "ui/inspector/cache/block_section.h"
+#include "ui/inspector/cache/branch_list.h"
 #include "ui/inspector/cache/formula_view.h"
+#include "ui/inspector/cache/layout_view.h"
 #include "ui/inspector/charts/turn_chart.h"
 #include "ui/theme/theme.h"
 
 namespace vitrine::ui {
 namespace {
 
-constexpr int kMostLegendNames = 6;
-
 const Tokens& tokens() {
   return Theme::instance().tokens();
 }
 
-QString nameOfOwner(const InspectorState& state, const engine::CacheOwner& owner) {
-  const QString key = QString::fromStdString(owner.conversation);
-  QString name = state.ownerLook ? state.ownerLook(key).title : key;
-  if (name.isEmpty()) name = InspectorTab::tr("Untitled chat");
-  return oneLine(name, 60);
-}
-
 }  // namespace
-
-QColor branchColour(int branch) {
-  const Tokens& t = tokens();
-  switch (branch % 4) {
-    case 0:
-      return t.reused;
-    case 1:
-      return mix(t.reused, t.text, 0.45);
-    case 2:
-      return mix(t.reused, t.information, 0.50);
-    default:
-      return mix(t.reused, t.panel, 0.45);
-  }
-}
 
 CacheTab::CacheTab(QWidget* parent) : InspectorTab(parent) {
   QVBoxLayout* section = addSection(tr("KV cache of this chat"), &m_budget);
@@ -73,13 +52,26 @@ CacheTab::CacheTab(QWidget* parent) : InspectorTab(parent) {
   section->addWidget(m_chart);
 
   section = addSection(tr("Block map"), &m_blockCount);
-  m_blocks = new BlockMap(this);
+  m_blocks = new BlockSection(this);
   section->addWidget(m_blocks);
-  m_blockLegend = new Legend(this);
-  section->addWidget(m_blockLegend);
-  m_blockNote = new PlainLabel(LabelStyle::kMuted, this);
-  m_blockNote->setWordWrap(true);
-  section->addWidget(m_blockNote);
+  connect(m_blocks, &BlockSection::textWanted, this, &CacheTab::blockTextWanted);
+  connect(m_blocks, &BlockSection::chosen, this, &CacheTab::chooseBlock);
+  connect(m_blocks, &BlockSection::dialogOpened, this, &CacheTab::stateWanted);
+
+  section = addSection(tr("Branches of this chat"), &m_saved);
+  m_branches = new BranchList(this);
+  section->addWidget(m_branches);
+  connect(m_branches, &BranchList::chosen, this, &CacheTab::chooseBranch);
+  m_branchLegend = new Legend(this);
+  section->addWidget(m_branchLegend);
+  m_branchNote = new PlainLabel(LabelStyle::kMuted, this);
+  m_branchNote->setObjectName("branchNote");
+  m_branchNote->setWordWrap(true);
+  section->addWidget(m_branchNote);
+
+  section = addSection(tr("Paged against contiguous"));
+  m_layouts = new LayoutView(this);
+  section->addWidget(m_layouts);
 
   section = addSection(tr("Where the memory is"), &m_memoryTotal);
   m_memoryTotal->setToolTip(tr("What the system says this program holds in memory (RSS)"));
@@ -95,8 +87,12 @@ CacheTab::CacheTab(QWidget* parent) : InspectorTab(parent) {
 }
 
 void CacheTab::showState(const InspectorState& state) {
+  m_snapshot = state.snapshot;
+  m_branchOnScreen = state.branch;
   showUse(state);
   showBlocks(state);
+  showBranches(state);
+  m_layouts->showState(state);
   showMemory(state);
 }
 
@@ -121,7 +117,14 @@ void CacheTab::showUse(const InspectorState& state) {
           .arg(countText(use.tokens), countText(room))));
   showFormula(state, use.tokens);
 
-  if (use.blocks > 0) {
+  const LiveSequences live = liveSequences(snapshot);
+  if (live.count > 1) {
+    m_held->setText(tr("held by the %1 that run: %2 × %3 = %4, shared ones once")
+                        .arg(live.count)
+                        .arg(pluralText(live.blocks, tr("%1 block"), tr("%1 blocks")),
+                             bytesText(snapshot.bytesPerBlock),
+                             bytesText(std::uint64_t(live.blocks) * snapshot.bytesPerBlock)));
+  } else if (use.blocks > 0) {
     QString held =
         tr("held: %1 × %2 = %3")
             .arg(countText(use.blocks), bytesText(snapshot.bytesPerBlock), bytesText(use.bytes));
@@ -131,7 +134,7 @@ void CacheTab::showUse(const InspectorState& state) {
   } else {
     m_held->clear();
   }
-  m_held->setVisible(use.blocks > 0);
+  m_held->setVisible(use.blocks > 0 || live.count > 1);
 
   QString hint;
   if (!state.info) {
@@ -150,6 +153,7 @@ void CacheTab::showUse(const InspectorState& state) {
   showTurns(state, use.bytes);
 }
 
+// Of this chat; while several sequences run at a time, of them all: B of them, S tokens on average.
 void CacheTab::showFormula(const InspectorState& state, int tokenCount) {
   if (!state.info) {
     m_formula->hide();
@@ -159,13 +163,24 @@ void CacheTab::showFormula(const InspectorState& state, int tokenCount) {
   const engine::KvShape& shape = state.snapshot->shape;
   const int kvHeads = shape.nKvHeads > 0 ? shape.nKvHeads : config.nKvHeads;
   const std::uint64_t bytes = shape.type == engine::KvType::kInt8 ? 1 : 2;
-  const std::uint64_t total = std::uint64_t(config.nLayers) * std::uint64_t(tokenCount) *
+  const LiveSequences live = liveSequences(*state.snapshot);
+  const bool several = live.count > 1;
+  const std::int64_t tokens = several ? live.tokens : tokenCount;
+  const std::uint64_t total = std::uint64_t(config.nLayers) * std::uint64_t(tokens) *
                               std::uint64_t(kvHeads) * std::uint64_t(config.headDim) * 2 * bytes;
   m_formula->setFormula(
-      {{"B", "1", tr("B: sequences (this chat)")},
+      {{"B", countText(several ? live.count : 1),
+        several ? tr("B: sequences that run now") : tr("B: sequences (this chat)")},
        {"L", countText(config.nLayers), tr("L: layers of the model")},
-       {"S", countText(tokenCount), tr("S: tokens kept")},
-       {"H_kv", countText(kvHeads), tr("H_kv: key and value heads of a layer")},
+       {"S", countText(several ? tokens / live.count : tokens),
+        several
+            ? tr("S: tokens kept, on average of the sequences; together %1").arg(countText(tokens))
+            : tr("S: tokens kept")},
+       {"H_kv", countText(kvHeads),
+        kvHeads == config.nKvHeads
+            ? tr("H_kv: key and value heads of a layer")
+            : tr("H_kv: key and value heads of a layer as it is run (the model's own: %1)")
+                  .arg(config.nKvHeads)},
        {"D", countText(config.headDim), tr("D: numbers in a head")},
        {"2", "2", tr("a key and a value"), true},
        {"bytes", countText(qint64(bytes)),
@@ -199,78 +214,107 @@ void CacheTab::showTurns(const InspectorState& state, std::uint64_t bytesNow) {
 
 void CacheTab::showBlocks(const InspectorState& state) {
   const engine::EngineSnapshot& snapshot = *state.snapshot;
+  m_looks = blockOwnerLooks(state);
+  m_blockCount->setText(
+      snapshot.blocks.empty()
+          ? QString()
+          : tr("%1 blocks × %2 tokens · %3")
+                .arg(countText(qint64(snapshot.blocks.size())))
+                .arg(snapshot.shape.blockSize)
+                .arg(snapshot.shape.type == engine::KvType::kInt8 ? "INT8" : "FP16"));
+  m_blocks->showState(state, m_looks);
+}
+
+void CacheTab::showBranches(const InspectorState& state) {
+  const engine::EngineSnapshot& snapshot = *state.snapshot;
   const Tokens& t = tokens();
-  m_blockCount->setText(snapshot.blocks.empty()
-                            ? QString()
-                            : tr("%1 blocks × %2 tokens")
-                                  .arg(countText(qint64(snapshot.blocks.size())))
-                                  .arg(snapshot.shape.blockSize));
-  QVector<QColor> colours;
-  QStringList names;
+  const BranchShares shares = branchShares(snapshot, state.conversation);
+  m_branches->setBranches(shares, m_looks);
+  m_branches->setVisible(!shares.branches.empty());
+  const auto savedHere = bytesText(shares.savedHere);
+  m_saved->setText(shares.savedPool > 0 ? tr("%1 saved").arg(bytesText(shares.savedPool))
+                                        : QString());
+  m_saved->setToolTip(tr("What all chats of the pool would hold more if nothing were shared"));
+  int here = 0;
+  int outside = 0;
+  for (const BranchShares::Branch& branch : shares.branches) {
+    here += branch.sharedHere;
+    outside += branch.sharedOutside;
+  }
   QVector<Legend::Entry> legend;
-  int branches = 0;
-  int others = 0;
-  bool anyShared = false;
-  for (const engine::BlockCell& block : snapshot.blocks) {
-    if (block.references > 1) {
-      anyShared = true;
-      break;
-    }
-  }
-  for (const engine::CacheOwner& owner : snapshot.owners) {
-    const QString key = QString::fromStdString(owner.conversation);
-    if (key == state.conversation && !key.isEmpty()) {
-      const int branch = branches++;
-      const QColor colour = branchColour(branch);
-      colours << colour;
-      const QString name =
-          branch == 0 ? tr("this chat") : tr("this chat, branch %1").arg(branch + 1);
-      names << name;
-      if (owner.blocks > 0 && branch < 4) {
-        legend.insert(branch, {name, countText(owner.blocks), colour, MarkPattern::kSolid,
-                               tr("%1 tokens").arg(countText(owner.tokens))});
-      }
-      continue;
-    }
-    const QColor colour = state.ownerLook ? state.ownerLook(key).colour : t.muted;
-    const QString name = nameOfOwner(state, owner);
-    colours << colour;
-    names << name;
-    if (owner.blocks > 0 && others++ < kMostLegendNames) {
-      legend.append({name, countText(owner.blocks), colour});
-    }
-  }
-  if (others > kMostLegendNames) {
-    legend.append({tr("%1 more chats").arg(others - kMostLegendNames), {}, t.muted});
-  }
-  if (anyShared) {
-    legend.append({tr("cut corner: shared"),
+  if (here > 0) {
+    legend.append({tr("shared by branches"),
                    {},
                    t.reused,
-                   MarkPattern::kHollow,
-                   tr("Several branches or chats read the same block; it is held once.")});
+                   MarkPattern::kHatched,
+                   tr("Blocks that two or more branches of this chat read")});
   }
-  if (!snapshot.blocks.empty()) {
-    legend.append({tr("free"), countText(snapshot.blocksFree), mix(t.panel, t.faint, 0.30)});
+  if (outside > 0) {
+    legend.append({tr("shared with other chats"),
+                   {},
+                   t.information,
+                   MarkPattern::kDotted,
+                   tr("Blocks that another chat reads, too: the same system prompt or beginning")});
   }
-  m_blocks->setBlocks(state.snapshot, colours, names);
-  m_blocks->setVisible(!snapshot.blocks.empty());
-  m_blockLegend->setEntries(legend);
-  m_blockLegend->setVisible(!legend.isEmpty());
-
+  m_branchLegend->setEntries(legend);
+  m_branchLegend->setVisible(!legend.isEmpty());
   QString note;
-  if (snapshot.blocks.empty()) {
-    note = state.info ? tr("There is no pool of blocks while the cache is off.")
-                      : tr("The pool's blocks appear here once a model is loaded.");
-  } else if (m_blocks->hiddenFreeBlocks() > 0) {
-    note = tr("and %1 free blocks more").arg(countText(m_blocks->hiddenFreeBlocks()));
+  if (shares.branches.empty()) {
+    note =
+        tr("Regenerate an answer or edit a question: the branches of this chat appear here, "
+           "with what they share.");
+  } else {
+    note = shares.savedHere > 0
+               ? tr("The branches of this chat hold %1 together; apart they would hold %2 more.")
+                     .arg(bytesText(std::uint64_t(shares.distinctBlocks) * snapshot.bytesPerBlock),
+                          savedHere)
+               : tr("This chat holds %1 in one branch.")
+                     .arg(bytesText(std::uint64_t(shares.distinctBlocks) * snapshot.bytesPerBlock));
+    if (shares.sharedOutside > 0) {
+      note +=
+          u' ' + tr("%1 of it lie in blocks that other chats read, too.")
+                     .arg(bytesText(std::uint64_t(shares.sharedOutside) * snapshot.bytesPerBlock));
+    }
   }
-  if (m_blocks->blocksPerCell() > 1) {
-    note +=
-        (note.isEmpty() ? "" : " · ") + tr("a cell is %1 blocks").arg(m_blocks->blocksPerCell());
+  m_branchNote->setText(note);
+}
+
+void CacheTab::chooseBlock(int block) {
+  if (!m_snapshot || block < 0 || block >= int(m_snapshot->blocks.size())) return;
+  const engine::BlockCell& cell = m_snapshot->blocks[std::size_t(block)];
+  const QVector<int> holders = holdersOf(*m_snapshot, block);
+  if (holders.isEmpty()) return;
+  // Of those who share it the branch on screen, else this chat, else the first.
+  int chosen = holders.first();
+  int best = 0;
+  for (const int holder : holders) {
+    if (holder >= m_looks.size()) continue;
+    const int rank = !m_looks[holder].isThisChat                     ? 1
+                     : m_looks[holder].branchKey == m_branchOnScreen ? 3
+                                                                     : 2;
+    if (rank <= best) continue;
+    best = rank;
+    chosen = holder;
   }
-  m_blockNote->setText(note);
-  m_blockNote->setVisible(!note.isEmpty());
+  if (chosen >= m_looks.size()) return;
+  emit messageWanted(m_looks[chosen].conversation, m_looks[chosen].branchKey, cell.position);
+}
+
+void CacheTab::chooseBranch(int owner) {
+  if (!m_snapshot || owner < 0 || owner >= m_looks.size()) return;
+  const auto& chain = m_snapshot->owners[std::size_t(owner)].chain;
+  if (chain.empty()) return;
+  const engine::BlockCell& last = m_snapshot->blocks[std::size_t(chain.back())];
+  emit messageWanted(m_looks[owner].conversation, m_looks[owner].branchKey,
+                     last.position + std::max(0, last.filled - 1));
+}
+
+void CacheTab::showBlockText(int block, const QString& text) {
+  m_blocks->setText(block, text);
+}
+
+bool CacheTab::wantsStates() const {
+  return m_blocks->dialog() != nullptr;
 }
 
 void CacheTab::showMemory(const InspectorState& state) {
