@@ -204,6 +204,7 @@ class ChatSession final : public QObject {
   std::optional<TurnFailure> m_failure;
   engine::RequestId m_forecastRequest = 0;  // the latest; 0: none
   CacheProofState m_proof;
+  mutable std::map<MessageId, TurnMetrics> m_offPath;  // figures read for turnsOffPath()
   QElapsedTimer m_proofClock;
   QTimer m_saveTimer{this};  // single shot, only while an answer has unsaved text
 };

@@ -153,13 +153,17 @@ const Message* ChatSession::node(MessageId id) const {
 }
 
 std::vector<TurnMetrics> ChatSession::turnsOffPath() const {
-  constexpr std::size_t kMost = 64;  // reading figures takes longer than all the rest
+  constexpr std::size_t kMost = 64;
   std::vector<TurnMetrics> turns;
   for (auto entry = m_tree.rbegin(); entry != m_tree.rend() && turns.size() < kMost; ++entry) {
     const Message& message = entry->second;
     if (message.role != Role::kAssistant || rowOf(message.id) >= 0) continue;
-    TurnMetrics metrics = turnMetricsFromJson(message.metrics);
-    if (metrics.known()) turns.push_back(std::move(metrics));
+    // Figures of an answer that ran last may still change; reading them takes a while.
+    auto known = m_offPath.find(message.id);
+    if (known == m_offPath.end() || message.id == m_answer.id) {
+      known = m_offPath.insert_or_assign(message.id, turnMetricsFromJson(message.metrics)).first;
+    }
+    if (known->second.known()) turns.push_back(known->second);
   }
   std::reverse(turns.begin(), turns.end());
   return turns;

@@ -195,6 +195,7 @@ void InspectorPanel::showEvent(QShowEvent* event) {
 
 void InspectorPanel::collectTurns() {
   m_turnsChanged = false;
+  ++m_state.turnsVersion;
   m_state.turns.clear();
   m_state.turnTokens.clear();
   m_state.otherTurns.clear();

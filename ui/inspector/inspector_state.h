@@ -48,6 +48,7 @@ struct InspectorState {
   std::vector<app::TurnMetrics> turns;  ///< on the active path, oldest first; only known ones
   std::vector<std::vector<engine::TokenId>> turnTokens;  ///< of the answers of `turns`
   std::vector<app::TurnMetrics> otherTurns;              ///< on this chat's other branches
+  int turnsVersion = 0;  ///< another one whenever turns are others
   app::CacheProofState proof;
   double proofSeconds = 0;
   bool canVerify = false;  ///< a chat with answers is open, and the engine is at rest with it

@@ -74,6 +74,7 @@ LatencyTab::LatencyTab(QWidget* parent) : InspectorTab(parent) {
   section->addWidget(m_proof);
   endSections();
 
+  connect(&Theme::instance(), &Theme::changed, this, [this] { m_costVersion = -1; });
   connect(m_proof, &CacheProofView::proofWanted, this, &InspectorTab::cacheProofWanted);
   connect(m_proof, &CacheProofView::cancelWanted, this, &InspectorTab::cacheProofCancelWanted);
   connect(m_ttft, &TurnChart::turnSelected, this, &LatencyTab::select);
@@ -133,9 +134,7 @@ void LatencyTab::showState(const InspectorState& state) {
   showCharts();
   showSelected();
   showProof();
-  std::vector<app::TurnMetrics> all = m_state.turns;
-  all.insert(all.end(), m_state.otherTurns.begin(), m_state.otherTurns.end());
-  m_cost->setTurns(all, m_state.wanted.cache.enabled);
+  showCost();
 }
 
 void LatencyTab::select(int turn) {
@@ -192,6 +191,16 @@ void LatencyTab::showForecasts() {
                  : tr("━ forecast before the turn · median error %1 over %2")
                        .arg(percentText(error), pluralText(count, tr("%1 turn"), tr("%1 turns"))));
   m_forecasts->setVisible(count > 0);
+}
+
+void LatencyTab::showCost() {
+  const bool cacheOn = m_state.wanted.cache.enabled;
+  if (m_costVersion == m_state.turnsVersion && m_costCacheOn == cacheOn) return;
+  m_costVersion = m_state.turnsVersion;
+  m_costCacheOn = cacheOn;
+  std::vector<app::TurnMetrics> all = m_state.turns;
+  all.insert(all.end(), m_state.otherTurns.begin(), m_state.otherTurns.end());
+  m_cost->setTurns(all, cacheOn);
 }
 
 void LatencyTab::showProof() {

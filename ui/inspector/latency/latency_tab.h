@@ -37,12 +37,15 @@ class LatencyTab final : public InspectorTab {
   void showFigures(const app::TurnMetrics& turn, bool any);
   void showCharts();
   void showForecasts();
+  void showCost();
   void showProof();
   QString tokenText(int token) const;
 
   InspectorState m_state;
   int m_selected = 0;
   bool m_followLast = true;
+  int m_costVersion = -1;  ///< of the turns that the curves were made of
+  bool m_costCacheOn = false;
 
   PlainLabel* m_ttftAside;
   TurnChart* m_ttft;
