@@ -5,6 +5,7 @@
 
 #include "tests/ui/window_parts.h"
 #include "ui/chat/answer_item.h"
+#include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
 #include "ui/chat/why_popover.h"
 #include "ui/common/cache_words.h"
@@ -129,6 +130,21 @@ class TestLatency : public QObject {
     QVERIFY(few.size() < waterfall->steps().size());
   }
 
+  void theFirstPaintOfShortAnswersIsKept() {
+    Scene scene;
+    ui::ChatView view({scene.settings, *scene.store, scene.engine, scene.pool, scene.paths});
+    view.resize(800, 700);
+    view.show();
+    view.setSession(scene.session);
+    for (int turn = 0; turn < 5; ++turn) {
+      QVERIFY(scene.ask(scene.session, "Name a colour."));
+      QTRY_VERIFY(scene.session->rows().back().metrics.firstPaintMs > 0);
+      QVERIFY(scene.session->rows().back().metrics.firstPaintMs >= scene.last().ttftMs);
+    }
+    Scene::settle();
+    QCOMPARE(scene.find<ui::Waterfall>()->steps().back().name, QString("first paint"));
+  }
+
   void aLongStripKeepsItsLargestToken() {
     ui::TokenStrip strip;
     strip.resize(332, 84);
@@ -175,6 +191,39 @@ class TestLatency : public QObject {
     QVERIFY(withText);
   }
 
+  void theForecastFollowsTheText() {
+    Scene scene;
+    ui::Composer composer(scene.engine, scene.settings);
+    composer.resize(800, 140);
+    composer.show();
+    composer.setSession(scene.session);
+    QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
+    composer.setDraft("And three more.");
+    QTRY_VERIFY2(composer.forecastText().contains("first token"),
+                 qPrintable(composer.forecastText()));
+    const QString shorter = composer.forecastText();
+    QVERIFY2(shorter.contains("reused"), qPrintable(shorter));
+    composer.setDraft(QString("And three more. ") + kLongText);
+    QTRY_VERIFY2(composer.forecastText() != shorter && composer.forecastText().contains("token ≈"),
+                 qPrintable(composer.forecastText()));
+    // What was told is what comes.
+    QSignalSpy answers(scene.session, &app::ChatSession::forecastReady);
+    QVERIFY(scene.session->forecast(composer.draft()));
+    QTRY_COMPARE(answers.count(), 1);
+    const auto told = answers.front().front().value<engine::Forecast>();
+    QVERIFY(scene.ask(scene.session, composer.draft()));
+    QCOMPARE(scene.last().promptTokens, told.promptTokens);
+    QCOMPARE(scene.last().reusedTokens, told.reusedTokens);
+    QCOMPARE(scene.last().prefilledTokens, told.newTokens);
+    QVERIFY(scene.last().forecastTtftMs >= 0);
+    // Forecast against fact, in figures and over the chat.
+    Scene::settle();
+    QVERIFY(scene.label("forecastError").contains("median error"));
+    QVERIFY(!scene.find<ui::FigureGrid>("turnFigures")->figure("Forecast → TTFT").isEmpty());
+    composer.setDraft({});
+    QTRY_VERIFY(composer.forecastText().contains("context"));
+  }
+
   void aForecastWithoutAChat() {
     Scene scene;
     ui::Composer composer(scene.engine, scene.settings);
@@ -218,6 +267,30 @@ class TestLatency : public QObject {
     QVERIFY2(times[20] <= 50, qPrintable(QString("%1 ms a key").arg(times[20])));
   }
 
+  void whyTokensWereComputed() {
+    Scene scene;
+    QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
+    QVERIFY(scene.ask(scene.session, "And three more."));
+    QVERIFY(ui::reuseText(scene.last()).contains(QString::number(scene.last().prefilledTokens)));
+    QVERIFY(scene.session->edit(scene.session->rows().front().message.id,
+                                "Name three colours, please, but do it at once."));
+    QTRY_VERIFY(!scene.session->isRunning());
+    const engine::TurnReport report = scene.last();
+    QVERIFY2(report.reuse.cause == engine::ReuseCause::kChanged,
+             engine::toString(report.reuse.cause));
+    QVERIFY(ui::isNews(report));
+    QWidget anchor;
+    anchor.show();
+    auto* popover = new ui::WhyPopover(report, &anchor);
+    popover->openBelow(&anchor);
+    QVERIFY(popover->isVisible());
+    const QString text = popover->text();
+    QVERIFY2(text.contains(ui::reuseText(report)), qPrintable(text));
+    QVERIFY2(text.contains("cached: ") && text.contains("now: "), qPrintable(text));
+    QVERIFY2(text.contains("and take") && text.contains("but do"), qPrintable(text));
+    popover->close();
+  }
+
   void whatBothTextsEndWithIsCut() {
     const ui::Difference d = ui::differenceOf("old text. The rest", "new text. The rest");
     QCOMPARE(d.before, QString("old"));
@@ -230,6 +303,66 @@ class TestLatency : public QObject {
     restore.restored = false;
     QVERIFY(ui::restoreText(restore).contains("faster"));
     QVERIFY(ui::restoreText({}).isEmpty());
+  }
+
+  void prefillTellsHowLongItWillTake() {
+    Scene scene(32);
+    test::TinyModelOptions options;  // large enough that a prompt takes a second
+    options.nLayers = 8;
+    options.dModel = 256;
+    options.nHeads = 8;
+    options.nKvHeads = 4;
+    options.dFfn = 768;
+    options.contextLength = 4096;
+    QVERIFY(scene.load(scene.writeModel("slow.gguf", options)));
+    ui::Transcript transcript;
+    transcript.resize(800, 600);
+    transcript.show();
+    transcript.setSession(scene.session);
+    QVERIFY(scene.session->send("Something short first, so that the pace is known."));
+    QTRY_VERIFY(scene.session->phase() == app::TurnPhase::kAnswering);
+    scene.session->stop();
+    QTRY_VERIFY(!scene.session->isRunning());
+    QVERIFY(scene.session->send(QString(kLongText).repeated(8)));
+    QStringList states;
+    QTRY_VERIFY(scene.session->phase() == app::TurnPhase::kPrefilling);
+    while (scene.session->phase() == app::TurnPhase::kPrefilling) {
+      QTest::qWait(20);
+      auto* item = qobject_cast<ui::AnswerItem*>(transcript.itemOf(scene.session->streamingRow()));
+      if (item && (states.isEmpty() || states.last() != item->statusText())) {
+        states << item->statusText();
+      }
+    }
+    scene.session->stop();
+    QTRY_VERIFY(!scene.session->isRunning());
+    const QString all = states.join("\n");
+    QVERIFY2(states.size() >= 3, qPrintable(all));  // it moves
+    QVERIFY2(all.contains("Reading 1,") && all.contains(" tokens · "), qPrintable(all));
+    QVERIFY2(all.contains("s left"), qPrintable(all));
+  }
+
+  void theCacheIsProved() {
+    Scene scene;
+    QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
+    QVERIFY(scene.ask(scene.session, "And three more."));
+    Scene::settle();
+    auto* button = scene.find<QPushButton>("proofButton");
+    QTRY_VERIFY(button->isEnabled());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QTRY_VERIFY2_WITH_TIMEOUT(
+        scene.label("proofResult").contains("Cold") || scene.label("proofResult").contains("cold"),
+        qPrintable(scene.label("proofResult")), 20000);
+    const auto& proof = scene.session->cacheProof();
+    QVERIFY(proof.result.has_value());
+    // All but the last, unfilled block of the chat, the answers included.
+    const int context = scene.session->contextUsed();
+    QVERIFY2(proof.result->tokens >= context - 32 && proof.result->tokens <= context + 16,
+             qPrintable(QString("%1 of %2").arg(proof.result->tokens).arg(context)));
+    QVERIFY(proof.result->blocks > 0);
+    QVERIFY2(ui::holds(*proof.result), qPrintable(ui::proofText(*proof.result)));
+    // The chat goes on, from its cache.
+    QVERIFY(scene.ask(scene.session, "More."));
+    QVERIFY(scene.last().reusedTokens > 0);
   }
 
   void naiveStandsBesideCached() {

@@ -57,6 +57,9 @@ QString sentenceOf(const engine::TurnReport& report) {
                  "differs, and keys and values of all that follows depend on it.")
           .arg(countText(report.reuse.firstNewPosition));
     case ReuseCause::kEvicted:
+      if (report.reuse.reason != "evicted") {
+        return WhyPopover::tr("What was cached of this chat is gone.");
+      }
       return WhyPopover::tr(
           "The blocks of this chat had to make room for others. A larger KV budget (Settings) "
           "keeps more.");
