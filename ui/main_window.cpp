@@ -37,6 +37,7 @@
 #include "ui/composer/composer.h"
 #include "ui/export/export_menu.h"
 #include "ui/inspector/inspector_panel.h"
+#include "ui/lab/lab_page.h"
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
 #include "ui/settings/settings_dialog.h"
@@ -156,6 +157,9 @@ void MainWindow::buildLayout() {
   m_modelsPage = new ModelsPage(m_services.engine, m_services.settings, *m_opener,
                                 m_services.paths.models, m_middle);
   m_middle->addWidget(m_modelsPage);
+  m_labPage = new LabPage(m_services.engine, m_services.settings,
+                          m_services.paths.data + QStringLiteral("/lab"), m_middle);
+  m_middle->addWidget(m_labPage);
   m_exportMenu = new ExportMenu(m_services.store, this);
   m_server = new app::LocalServer(m_services.engine, m_services.settings, this);
   m_inspectorPlace->layout()->addWidget(makeLine(m_inspectorPlace, Qt::Vertical));
@@ -190,6 +194,7 @@ void MainWindow::buildShortcuts() {
   key(Qt::CTRL | Qt::Key_F, [this] { m_chat->openFind(); });
   key(Qt::CTRL | Qt::Key_B, [this] { setSideBarWanted(!isSideBarShown()); });
   key(Qt::CTRL | Qt::Key_I, [this] { setInspectorWanted(!isInspectorShown()); });
+  key(Qt::CTRL | Qt::SHIFT | Qt::Key_L, [this] { openPage(m_labPage); });
   key(Qt::CTRL | Qt::Key_L, [this] { m_topBar->openModelMenu(); });
   key(Qt::CTRL | Qt::Key_O, [this] { m_opener->openWithDialog(this); });
   key(Qt::CTRL | Qt::Key_R, [this] { m_chat->regenerateLast(); });
@@ -213,6 +218,7 @@ void MainWindow::connectParts() {
   });
   connect(m_sideBar, &SideBar::exportRequested, this, &MainWindow::exportConversation);
   connect(m_sideBar, &SideBar::importRequested, this, &MainWindow::chooseChatFile);
+  m_sideBar->addEntry(tr("Lab"), tr("measure the trade-offs"), [this] { openPage(m_labPage); });
   m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
   m_sideBar->addEntry(tr("Settings"), QStringLiteral("Ctrl+,"), [this] { openSettings(); });
   connect(m_chat, &ChatView::sessionStarted, this, &MainWindow::showSession);
@@ -223,6 +229,7 @@ void MainWindow::connectParts() {
   connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
   connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });
   connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closePage);
+  connect(m_labPage, &LabPage::closeWanted, this, &MainWindow::closePage);
   connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
   connect(&m_services.engine, &app::EngineClient::loadFailed, this,
           [this](quint64 id, const engine::Error& error, bool) {
@@ -480,7 +487,9 @@ void MainWindow::arrange() {
     if (showsSideBar) room -= sideBar;
   };
   if (!m_inspectorFirst) takeSideBar();
-  showsInspector = m_inspectorWanted && room >= inspector;
+  // A page may need all the room beside the chats.
+  const bool wide = m_middle->currentWidget()->property("wide").toBool();
+  showsInspector = m_inspectorWanted && !wide && room >= inspector;
   if (showsInspector) room -= inspector;
   if (m_inspectorFirst) takeSideBar();
   m_sideBarPlace->setVisible(showsSideBar);

@@ -22,6 +22,7 @@ namespace vitrine::ui {
 class ChatView;
 class ExportMenu;
 class InspectorPanel;
+class LabPage;
 class ModelOpener;
 class ModelsPage;
 class SideBar;
@@ -53,6 +54,7 @@ class MainWindow final : public QMainWindow {
   InspectorPanel* inspector() const { return m_inspector; }
   TopBar* topBar() const { return m_topBar; }
   ModelsPage* modelsPage() const { return m_modelsPage; }
+  LabPage* labPage() const { return m_labPage; }
   bool isModelsPageShown() const;
   /// Shows a page in place of the chat; Escape, its closeWanted() or opening a chat ends it.
   void openPage(QWidget* page);
@@ -106,6 +108,7 @@ class MainWindow final : public QMainWindow {
   InspectorPanel* m_inspector = nullptr;
   ModelOpener* m_opener = nullptr;
   ModelsPage* m_modelsPage = nullptr;
+  LabPage* m_labPage = nullptr;
   ExportMenu* m_exportMenu = nullptr;
   app::LocalServer* m_server = nullptr;
   bool m_sideBarWanted = true;

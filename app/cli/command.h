@@ -41,5 +41,6 @@ Command addConversations(CLI::App& program);
 Command addExport(CLI::App& program);
 Command addImport(CLI::App& program);
 Command addServe(CLI::App& program);
+Command addLab(CLI::App& program);
 
 }  // namespace vitrine::app::cli

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
       addPerplexity(program), addTokenize(program), addDetokenize(program),
       addTemplate(program),   addInspect(program),  addConversations(program),
       addExport(program),     addImport(program),   addServe(program),
-      addBench(program),
+      addBench(program),      addLab(program),
   };
   const auto isNamed = [&](const Command& command) { return command.app->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), isNamed)) {
