@@ -171,6 +171,8 @@ engine::EngineConfig Settings::engineConfig() const {
   if (blockSize % 16 == 0) config.cache.blockSize = blockSize;
   config.cache.budgetBytes =
       m_settings.value(QStringLiteral("engine/kv_budget_bytes"), 0).toULongLong();
+  config.batching = enumFrom(word("batching"), std::array{Batching::kContinuous, Batching::kStatic},
+                             config.batching);
   config.threads = number("threads", 0, 0, 1024);
   config.contextTokens = number("context", 0, 0, 1 << 24);
   config.kvHeads = number("kv_heads", 0, 0, 65536);
@@ -193,6 +195,7 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("reuse", config.cache.reuse);
   set("block_size", config.cache.blockSize);
   set("kv_budget_bytes", static_cast<qulonglong>(config.cache.budgetBytes));
+  set("batching", QLatin1String(toString(config.batching)));
   set("threads", config.threads);
   set("context", config.contextTokens);
   set("kv_heads", config.kvHeads);

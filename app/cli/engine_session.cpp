@@ -122,4 +122,15 @@ Result<engine::TurnReport> EngineSession::generate(engine::GenerateRequest reque
   }
 }
 
+Result<engine::CacheProof> EngineSession::verify(engine::GenerateRequest request) {
+  beginWait();
+  const RequestId id = m_engine->verifyCache(std::move(request));
+  const Event event = next(id);  // the only one
+  endWait();
+  if (const auto* failed = std::get_if<engine::TurnFailed>(&event)) {
+    return tl::unexpected(failed->error);
+  }
+  return std::get<engine::CacheVerified>(event).proof;
+}
+
 }  // namespace vitrine::app::cli

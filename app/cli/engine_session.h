@@ -28,6 +28,9 @@ class EngineSession {
   engine::Result<engine::TurnReport> generate(engine::GenerateRequest request,
                                               const OnText& onText = {});
 
+  /// Compares what is cached of the request's prompt with a cold prefill.
+  engine::Result<engine::CacheProof> verify(engine::GenerateRequest request);
+
   engine::Engine& engine() { return *m_engine; }
 
  private:

@@ -9,6 +9,46 @@ using Json = nlohmann::ordered_json;
 using engine::ErrorCode;
 using engine::fail;
 
+namespace {
+
+Json partsOf(const engine::TtftParts& parts) {
+  return Json{{"render", parts.render}, {"tokenize", parts.tokenize},    {"match", parts.match},
+              {"queue", parts.queue},   {"restore", parts.restore},      {"prefill", parts.prefill},
+              {"sample", parts.sample}, {"detokenize", parts.detokenize}};
+}
+
+Json chunksOf(const engine::TurnReport& report) {
+  Json chunks = Json::array();
+  for (const engine::PrefillChunk& chunk : report.chunks) {
+    chunks.push_back(Json{{"tokens", chunk.tokens},
+                          {"ms", chunk.milliseconds},
+                          {"others_tokens", chunk.othersTokens}});
+  }
+  return chunks;
+}
+
+Json causesOf(const engine::TurnReport& report) {
+  Json causes = Json::array();
+  for (const engine::StallCause cause : report.tokenCauses) causes.push_back(toString(cause));
+  return causes;
+}
+
+}  // namespace
+
+Json toJson(const engine::CacheProof& proof) {
+  return Json{
+      {"tokens", proof.tokens},
+      {"blocks", proof.blocks},
+      {"different_blocks", proof.differentBlocks},
+      {"largest_logit_difference", proof.largestLogitDifference},
+      {"kl_mean", proof.klMean},
+      {"continued_tokens", proof.continuedTokens},
+      {"first_different_token", proof.firstDifferentToken},
+      {"cold_ms", proof.coldMs},
+      {"cached_ms", proof.cachedMs},
+  };
+}
+
 Json toJson(const engine::TurnReport& report) {
   return Json{
       {"text", report.text},
@@ -36,6 +76,24 @@ Json toJson(const engine::TurnReport& report) {
       {"seed", report.seed},
       {"reuse_reason", report.reuse.reason},
       {"dropped_messages", report.droppedMessages},
+      {"ttft_parts_ms", partsOf(report.ttft)},
+      {"forecast_ttft_ms", report.forecastTtftMs},
+      {"chunks", chunksOf(report)},
+      {"token_ms", report.tokenMs},
+      {"token_rows", report.tokenRows},
+      {"token_causes", causesOf(report)},
+      {"reuse",
+       {{"cause", toString(report.reuse.cause)},
+        {"reason", report.reuse.reason},
+        {"first_new_position", report.reuse.firstNewPosition},
+        {"cached_text", report.reuse.cachedText},
+        {"prompt_text", report.reuse.promptText}}},
+      {"restore",
+       {{"tokens", report.restore.tokens},
+        {"bytes", report.restore.bytes},
+        {"ms", report.restore.milliseconds},
+        {"recompute_ms", report.restore.recomputeMs},
+        {"restored", report.restore.restored}}},
   };
 }
 

@@ -9,6 +9,7 @@ namespace vitrine::app::cli {
 
 /// The fields of one turn that scripts rely on.
 nlohmann::ordered_json toJson(const engine::TurnReport& report);
+nlohmann::ordered_json toJson(const engine::CacheProof& proof);
 
 /// One JSON document on a line of standard output. Bytes that are no UTF-8 become U+FFFD.
 void printJson(const nlohmann::ordered_json& value);

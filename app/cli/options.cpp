@@ -84,6 +84,9 @@ void ModelOptions::addTo(CLI::App& app) {
       ->check(CLI::Range(1, 65536));
   app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
       ->check(CLI::Range(16, 1 << 24));
+  addChoice<Batching>(app, "--batching", config.batching,
+                      {{"continuous", Batching::kContinuous}, {"static", Batching::kStatic}},
+                      "static: answers begin together, when all before have ended (continuous)");
   app.add_option("--prefill-chunk", config.prefillChunk, "most prompt tokens of one step (256)")
       ->check(CLI::Range(1, 1 << 16));
 }

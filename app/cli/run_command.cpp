@@ -91,14 +91,8 @@ struct RunOptions {
   TextOption prompt;
   std::string system, turns;
   std::vector<std::string> stop;
-  bool raw = false, json = false, dropOldest = false;
+  bool raw = false, json = false, dropOldest = false, verify = false;
 };
-
-Json toJson(const engine::TurnReport& report, const engine::ModelInfo& info) {
-  Json json = cli::toJson(report);
-  json["kv_heads"] = info.config.nKvHeads;
-  return json;
-}
 
 engine::GenerateRequest makeRequest(const RunOptions& options, const engine::ModelInfo& info) {
   engine::GenerateRequest request;
@@ -110,30 +104,64 @@ engine::GenerateRequest makeRequest(const RunOptions& options, const engine::Mod
   return request;
 }
 
+/// The question with its answer, which is what the cache then holds.
+engine::GenerateRequest withAnswer(engine::GenerateRequest request,
+                                   const engine::TurnReport& report) {
+  if (auto* chat = std::get_if<engine::ChatPrompt>(&request.prompt)) {
+    chat->messages.push_back({"assistant", report.text, report.tokenIds});
+  } else if (auto* raw = std::get_if<engine::RawPrompt>(&request.prompt)) {
+    raw->text += report.text;
+  }
+  return request;
+}
+
+std::string summary(const engine::CacheProof& proof) {
+  return fmt::format(
+      "cache proof: {} of {} blocks differ · logits differ by at most {:.3g} over {} tokens · cold "
+      "{:.0f} ms, cached {:.0f} ms",
+      proof.differentBlocks, proof.blocks, proof.largestLogitDifference, proof.continuedTokens,
+      proof.coldMs, proof.cachedMs);
+}
+
+/// One answer, printed as it comes or as JSON, with the proof of its cache where that is asked for.
+Result<engine::TurnReport> answer(const RunOptions& options, EngineSession& session,
+                                  const engine::ModelInfo& info,
+                                  const engine::GenerateRequest& request) {
+  VITRINE_ASSIGN(auto done, session.generate(request, [&](const std::string& piece) {
+    if (!options.json) printOut(piece);
+  }));
+  if (!options.json) {
+    printOut("\n");
+    std::fprintf(stderr, "[%s]\n", cli::summary(done).c_str());
+  }
+  Json json = toJson(done);
+  json["kv_heads"] = info.config.nKvHeads;
+  if (options.verify && done.stopReason != engine::StopReason::kCancelled) {
+    VITRINE_ASSIGN(const auto proof, session.verify(withAnswer(request, done)));
+    json["proof"] = toJson(proof);
+    if (!options.json) std::fprintf(stderr, "[%s]\n", summary(proof).c_str());
+  }
+  if (options.json) printJson(json);
+  return done;
+}
+
 int runTurns(const RunOptions& options, EngineSession& session, const engine::ModelInfo& info) {
   auto text = readAll(options.turns);
   if (!text) return report(text.error());
   auto turns = parseTurns(*text);
   if (!turns) return report(turns.error());
 
+  engine::GenerateRequest request = makeRequest(options, info);
   std::vector<engine::ChatMessage> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system, {}});
   int number = 0;
   for (const Turn& turn : *turns) {
     ++number;
     if (auto ok = applyTurn(turn, number, messages); !ok) return report(ok.error());
-    engine::GenerateRequest request = makeRequest(options, info);
     request.prompt = engine::ChatPrompt{messages};
     if (!options.json) printOut("> " + messages.back().content + "\n");
-    auto done = session.generate(std::move(request), [&](const std::string& piece) {
-      if (!options.json) printOut(piece);
-    });
+    auto done = answer(options, session, info, request);
     if (!done) return report(done.error());
-    if (options.json) {
-      printJson(toJson(*done, info));
-    } else {
-      printOut("\n[" + summary(*done) + "]\n\n");
-    }
     messages.push_back({"assistant", done->text, done->tokenIds});
     if (done->stopReason == engine::StopReason::kCancelled) return kExitFailure;
   }
@@ -153,16 +181,8 @@ int runOnce(const RunOptions& options, EngineSession& session, const engine::Mod
     chat.messages.push_back({"user", *text, {}});
     request.prompt = std::move(chat);
   }
-  auto done = session.generate(std::move(request), [&](const std::string& piece) {
-    if (!options.json) printOut(piece);
-  });
+  auto done = answer(options, session, info, request);
   if (!done) return report(done.error());
-  if (options.json) {
-    printJson(toJson(*done, info));
-  } else {
-    printOut("\n");
-    std::fprintf(stderr, "[%s]\n", summary(*done).c_str());
-  }
   return done->stopReason == engine::StopReason::kCancelled ? kExitFailure : 0;
 }
 
@@ -180,6 +200,8 @@ Command addRun(CLI::App& program) {
       ->type_name("TEXT");
   app->add_flag("--drop-oldest", options->dropOldest,
                 "when the context is full, leave out the oldest turns");
+  app->add_flag("--verify", options->verify,
+                "after each answer, compare the cache with a cold prefill (proof)");
   app->add_flag("--json", options->json, "print one JSON object (one a turn)");
   app->add_option("--turns", options->turns,
                   "JSONL, one turn a line: {\"user\": TEXT}, {\"edit\": K, \"user\": TEXT} (branch "
