@@ -27,9 +27,9 @@ struct PromptOutline {
 /// reused whole: "edited at token 57", "evicted", "precision changed". Inference thread only.
 class ReuseHistory final {
  public:
-  /// A turn of the conversation ended with these tokens in the cache.
+  /// The conversation now has these tokens in the cache: a turn of this outline ended.
   void record(const std::string& conversation, std::span<const TokenId> cachedTokens,
-              const PromptOutline& outline);
+              const PromptOutline& outline = {});
   /// Everything cached is gone: kPrecision or kEvicted, and why ("precision changed").
   void emptied(ReuseCause cause, const std::string& reason);
   void forget(const std::string& conversation);
