@@ -78,13 +78,12 @@ struct Bench {
     bytes[0] ^= std::byte{0x08};
     return backend.writeBlock(block, bytes).has_value();
   }
+  /// The block of this position in the latest history of conversation "c".
   BlockId cachedBlock(int position) const {
     EngineSnapshot snapshot;
     scheduler->describe(snapshot);
-    for (std::size_t i = 0; i < snapshot.blocks.size(); ++i) {
-      if (snapshot.blocks[i].position == position) return static_cast<BlockId>(i);
-    }
-    return -1;
+    const auto owner = std::ranges::find(snapshot.owners, "c", &CacheOwner::conversation);
+    return owner->chain.at(static_cast<std::size_t>(position / 16));
   }
 
   Backend& backend;
