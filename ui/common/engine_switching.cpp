@@ -74,9 +74,10 @@ QString modelFileName(const std::string& path, const QString& quantization) {
 
 QString attentionText(int nHeads, int nKvHeads) {
   if (nHeads <= 0 || nKvHeads <= 0) return QStringLiteral("–");
-  if (nHeads == nKvHeads) return QStringLiteral("MHA %1").arg(nHeads);
   return QStringLiteral("%1 %2:%3")
-      .arg(nKvHeads == 1 ? QStringLiteral("MQA") : QStringLiteral("GQA"))
+      .arg(nKvHeads == nHeads ? QStringLiteral("MHA")
+           : nKvHeads == 1    ? QStringLiteral("MQA")
+                              : QStringLiteral("GQA"))
       .arg(nHeads)
       .arg(nKvHeads);
 }

@@ -27,7 +27,7 @@ QString nativeFormatText(const QString& quantization);
 /// A model's file name as people read it: without ".gguf", the part of a split set, and the
 /// quantization that is told beside it ("SmolLM2-135M-Instruct" of "….Q4_1.gguf").
 QString modelFileName(const std::string& path, const QString& quantization);
-/// "GQA 9:3", "MHA 8", "MQA 8:1" from query and KV heads.
+/// "GQA 9:3", "MHA 8:8", "MQA 8:1" from query and KV heads.
 QString attentionText(int nHeads, int nKvHeads);
 
 }  // namespace vitrine::ui

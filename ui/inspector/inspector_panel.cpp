@@ -1,16 +1,19 @@
 #include "ui/inspector/inspector_panel.h"
 
 #include <QFrame>
+#include <QPointer>
 #include <QScrollArea>
 #include <QStackedWidget>
 #include <QTabBar>
 #include <QVBoxLayout>
 
 #include "app/chat/chat_session.h"
+#include "app/chat/prompt_messages.h"
 #include "app/settings.h"
 #include "engine/model/model.h"
 #include "ui/common/engine_switching.h"
 #include "ui/common/toast.h"
+#include "ui/inspector/attention/attention_tab.h"
 #include "ui/inspector/cache/block_text.h"
 #include "ui/inspector/cache/cache_tab.h"
 #include "ui/inspector/latency/latency_tab.h"
@@ -40,7 +43,19 @@ constexpr TabEntry kTabs[] = {
     {"latency", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Latency"), &make<LatencyTab>},
     {"precision", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Precision"),
      &make<PrecisionTab>},
+    {"attention", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Attention"),
+     &make<AttentionTab>},
 };
+
+// Their texts alone: another precision or model may be asked about them.
+std::vector<engine::ChatMessage> messagesOf(const app::ChatSession& session) {
+  std::vector<app::Message> path;
+  for (const app::MessageRow& row : session.rows()) path.push_back(row.message);
+  path.emplace_back().role = app::Role::kAssistant;  // an answer to come, which is left out
+  return app::promptMessages(session.conversation(), path,
+                             [](const app::Message&) { return false; })
+      .messages;
+}
 
 }  // namespace
 
@@ -127,6 +142,12 @@ void InspectorPanel::setSession(app::ChatSession* session) {
   m_turnsChanged = true;
   m_state.live = {};
   m_state.conversation = session ? session->conversation().uuid : QString();
+  m_state.chatMessages = nullptr;
+  if (session) {
+    m_state.chatMessages = [chat = QPointer(session)] {
+      return chat ? messagesOf(*chat) : std::vector<engine::ChatMessage>();
+    };
+  }
   if (session) {
     const auto pathChanged = [this] {
       m_turnsChanged = true;

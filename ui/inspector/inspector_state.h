@@ -45,6 +45,8 @@ struct InspectorState {
   QString branch;        ///< likewise the branch on screen
   /// Tokens of each chat of the person after its last turn (those without figures left out).
   std::vector<int> chatLengths;
+  /// The chat's path as a prompt, its last answer included; null: no chat.
+  std::function<std::vector<engine::ChatMessage>()> chatMessages;
   std::vector<app::TurnMetrics> turns;  ///< on the active path, oldest first; only known ones
   std::vector<std::vector<engine::TokenId>> turnTokens;  ///< of the answers of `turns`
   std::vector<app::TurnMetrics> otherTurns;              ///< on this chat's other branches

@@ -24,6 +24,17 @@ void paintChip(QPainter& painter, const QRect& rect, bool focused, bool hovered)
   painter.drawRoundedRect(QRectF(rect).adjusted(0.5, 0.5, -0.5, -0.5), px(7), px(7));
 }
 
+/// At the right end: a click opens a list.
+void paintArrow(QPainter& painter, const QRect& rect) {
+  const double middle = rect.height() / 2.0 + 1;
+  const double x = rect.width() - px(15);
+  const double half = px(3.5);
+  painter.setPen(QPen(look().tokens().muted, 1.4, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+  const QPointF arrow[] = {
+      {x - half, middle - half / 2}, {x, middle + half / 2}, {x + half, middle - half / 2}};
+  painter.drawPolyline(arrow, 3);
+}
+
 template <typename Widget>
 void followTheme(Widget* widget) {
   QObject::connect(&Theme::instance(), &Theme::changed, widget, [widget] {
@@ -97,13 +108,49 @@ void ModelButton::paintEvent(QPaintEvent*) {
     painter.drawText(QRect(left + nameWidth + px(8), 0, detailsWidth + 2, height()),
                      Qt::AlignVCenter | Qt::TextSingleLine, m_details);
   }
-  const double middle = height() / 2.0 + 1;
-  const double x = width() - px(15);
-  const double half = px(3.5);
-  painter.setPen(QPen(tokens.muted, 1.4, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-  const QPointF arrow[] = {
-      {x - half, middle - half / 2}, {x, middle + half / 2}, {x + half, middle - half / 2}};
-  painter.drawPolyline(arrow, 3);
+  paintArrow(painter, rect());
+}
+
+// ---------------------------------------------------------------------------------- menu chip
+
+MenuChip::MenuChip(const QString& caption, QWidget* parent)
+    : QAbstractButton(parent), m_caption(caption) {
+  setFocusPolicy(Qt::StrongFocus);
+  setCursor(Qt::PointingHandCursor);
+  setAttribute(Qt::WA_Hover);
+  setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
+  followTheme(this);
+}
+
+void MenuChip::setChosen(const QString& chosen) {
+  if (chosen == text()) return;
+  setText(chosen);
+  setAccessibleName(QStringLiteral("%1: %2").arg(m_caption, chosen));
+  updateGeometry();
+  update();
+}
+
+QSize MenuChip::sizeHint() const {
+  const QFontMetrics metrics(look().textFont(12.5));
+  return {px(10) + metrics.horizontalAdvance(m_caption) + px(6) +
+              QFontMetrics(look().textFont(12.5, QFont::DemiBold)).horizontalAdvance(text()) +
+              px(26),
+          px(30)};
+}
+
+void MenuChip::paintEvent(QPaintEvent*) {
+  const Tokens& tokens = look().tokens();
+  QPainter painter(this);
+  paintChip(painter, rect(), hasFocus(), underMouse());
+  const QFont plain = look().textFont(12.5);
+  painter.setFont(plain);
+  painter.setPen(tokens.muted);
+  painter.drawText(QRect(px(10), 0, width(), height()), Qt::AlignVCenter, m_caption);
+  const int left = px(10) + QFontMetrics(plain).horizontalAdvance(m_caption) + px(6);
+  painter.setFont(look().textFont(12.5, QFont::DemiBold));
+  painter.setPen(tokens.text);
+  painter.drawText(QRect(left, 0, width() - left, height()), Qt::AlignVCenter, text());
+  paintArrow(painter, rect());
 }
 
 // -------------------------------------------------------------------------------- context bar

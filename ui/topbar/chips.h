@@ -28,6 +28,23 @@ class ModelButton final : public QAbstractButton {
   int m_mostWidth = 260;
 };
 
+/// A caption, what is chosen (text()), and an arrow: a click opens a menu with the choices.
+class MenuChip final : public QAbstractButton {
+  Q_OBJECT
+ public:
+  explicit MenuChip(const QString& caption, QWidget* parent = nullptr);
+  void setChosen(const QString& text);
+
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  QString m_caption;
+};
+
 /// Tokens of the chat against the context's limit: a bar and both figures. Turns to caution at
 /// 80 %, to fault at 95 %, with a word for it.
 class ContextBar final : public QWidget {

@@ -10,6 +10,7 @@
 #include "app/chat/engine_client.h"
 #include "app/settings.h"
 #include "app/text.h"
+#include "ui/common/attention_choices.h"
 #include "ui/common/engine_switching.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
@@ -81,11 +82,15 @@ TopBar::TopBar(app::EngineClient& engine, app::Settings& settings, QWidget* pare
   });
   row->addWidget(m_kv);
 
-  m_attentionChip = makeChip(this);
-  m_attentionChip->layout()->addWidget(
-      new PlainLabel(tr("Attention"), LabelStyle::kMuted, m_attentionChip));
-  m_attention = new PlainLabel(LabelStyle::kBody, m_attentionChip);
-  m_attentionChip->layout()->addWidget(m_attention);
+  m_attentionChip = new MenuChip(tr("Attention"), this);
+  m_attentionChip->setObjectName("topAttention");
+  m_attentionMenu = new QMenu(this);
+  m_attentionMenu->setObjectName("attentionMenu");
+  m_attentionMenu->setToolTipsVisible(true);
+  connect(m_attentionMenu, &QMenu::aboutToShow, this, &TopBar::fillAttentionMenu);
+  connect(m_attentionChip, &MenuChip::clicked, this, [this] {
+    m_attentionMenu->popup(m_attentionChip->mapToGlobal(QPoint(0, m_attentionChip->height() + 4)));
+  });
   row->addWidget(m_attentionChip);
 
   m_reuse = new ToggleSwitch(tr("Reuse cache"), this);
@@ -162,11 +167,6 @@ void TopBar::showModel() {
         modelFileName(info->path, quantization),
         QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)),
         tr("%1\ncalls itself: %2").arg(app::displayPath(info->path), app::toQString(info->name)));
-    m_attention->setText(attentionText(info->config.nHeads, info->config.nKvHeads));
-    m_attentionChip->setToolTip(
-        literalToolTip(tr("%1 query heads share %2 key and value heads (from the model)")
-                           .arg(info->config.nHeads)
-                           .arg(info->config.nKvHeads)));
     m_attentionChip->setProperty("wanted", true);
     m_device->setDevice(
         deviceText(info->backend),
@@ -215,11 +215,53 @@ void TopBar::showConfig() {
   m_kv->setCurrent(kvIndex(running.cache.type));
   m_kv->setPending(switching && wanted.cache.type != running.cache.type ? kvIndex(wanted.cache.type)
                                                                         : -1);
+  showAttention();
   m_reuse->setChecked(wanted.cache.reuse);
   m_reuse->setEnabled(wanted.cache.enabled);
   m_progressChip->setVisible(switching);
   m_filling = false;
   collapse();
+}
+
+void TopBar::showAttention() {
+  const app::ModelInfoPtr info = m_engine.info();
+  if (!info) return;
+  const int running = info->config.nKvHeads;
+  const int wanted = kvHeadsOf(wantedConfig(m_engine, m_settings), *info);
+  const bool approximate =
+      engine::kvGrouping(info->ownKvHeads, running) == engine::KvGrouping::kPooled;
+  QString text = attentionText(info->config.nHeads, running);
+  if (approximate) text += QStringLiteral(" ≈");
+  if (m_engine.isLoading() && wanted != running) {
+    text += QStringLiteral(" → ") + attentionText(info->config.nHeads, wanted);
+  }
+  m_attentionChip->setChosen(text);
+  QString toolTip =
+      tr("%1 query heads share %2 key and value heads").arg(info->config.nHeads).arg(running);
+  if (running != info->ownKvHeads) toolTip += tr(" (the model's own: %1)").arg(info->ownKvHeads);
+  if (approximate) toolTip += tr("\nAveraged without further training: approximate answers");
+  m_attentionChip->setToolTip(literalToolTip(toolTip));
+}
+
+void TopBar::fillAttentionMenu() {
+  m_attentionMenu->clear();
+  const app::ModelInfoPtr info = m_engine.info();
+  if (!info) return;
+  const int wanted = kvHeadsOf(wantedConfig(m_engine, m_settings), *info);
+  for (const AttentionChoice& choice : attentionChoices(*info)) {
+    QAction* action =
+        m_attentionMenu->addAction(QStringLiteral("%1   %2").arg(choice.name, choice.effect));
+    action->setCheckable(true);
+    action->setChecked(choice.kvHeads == wanted);
+    action->setToolTip(choice.isExact()
+                           ? tr("The same answers, bit for bit")
+                           : tr("Heads are averaged without further training: other answers"));
+    connect(action, &QAction::triggered, this, [this, heads = choice.kvHeads] {
+      const app::ModelInfoPtr now = m_engine.info();
+      if (!now) return;
+      want([&](engine::EngineConfig& config) { config = withKvHeads(config, heads, *now); });
+    });
+  }
 }
 
 void TopBar::showProgress(const QString& stage, double fraction) {

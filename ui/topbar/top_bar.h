@@ -18,6 +18,7 @@ namespace vitrine::ui {
 
 class ContextBar;
 class DeviceChip;
+class MenuChip;
 class ModelButton;
 class PlainLabel;
 class SegmentedSwitch;
@@ -57,6 +58,8 @@ class TopBar final : public QWidget {
   void showProgress(const QString& stage, double fraction);
   void collapse();
   void fillModelMenu();
+  void fillAttentionMenu();
+  void showAttention();
   template <typename Change>
   void want(Change change);
 
@@ -68,8 +71,8 @@ class TopBar final : public QWidget {
   QMenu* m_modelMenu;
   SegmentedSwitch* m_weights;
   SegmentedSwitch* m_kv;
-  PlainLabel* m_attention;
-  QWidget* m_attentionChip;
+  MenuChip* m_attentionChip;
+  QMenu* m_attentionMenu;
   ToggleSwitch* m_reuse;
   QWidget* m_progressChip;
   PlainLabel* m_progressText;
