@@ -11,7 +11,7 @@ build_packages=(
     qt6-base-dev qt6-charts-dev libqt6opengl6-dev libqt6svg6-dev libqt6sql6-sqlite
     libgl1-mesa-dev libvulkan-dev
     libspdlog-dev nlohmann-json3-dev libpcre2-dev libicu-dev libcli11-dev libcpp-httplib-dev
-    libexpected-dev
+    libexpected-dev libxxhash-dev
     python3 python3-pip unzip ca-certificates
     fonts-inter fonts-jetbrains-mono
 )

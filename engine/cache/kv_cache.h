@@ -29,6 +29,9 @@ class KvCache final {
   int nBlocks() const { return m_pool.size(); }
   const BlockPool& pool() const { return m_pool; }
 
+  /// What is cached of a history.
+  PrefixMatch find(std::span<const TokenId> tokens) const { return m_index.match(tokens); }
+
   /// Gives the sequence its cached beginning (never its last token: that one is always computed
   /// again, for its logits) and blocks for the rest of its tokens. False, and nothing changes, if
   /// fewer than `headroomBlocks` would be left for the sequences that run. Requires: an empty
