@@ -38,6 +38,12 @@ RequestId Engine::inspectBlock(BlockId block) {
 void Engine::forget(std::string conversation) {
   m_impl->loop.forget(std::move(conversation));
 }
+void Engine::release(std::string conversation) {
+  m_impl->loop.forget(std::move(conversation), false);
+}
+void Engine::clearArchive() {
+  m_impl->loop.clearArchive();
+}
 void Engine::clearCache() {
   m_impl->loop.clearCache();
 }

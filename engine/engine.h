@@ -46,7 +46,11 @@ class Engine final {
 
   /// Gives a conversation's cached blocks back to the pool, and what is kept on disk of it.
   void forget(std::string conversation);
+  /// The same for the pool alone: it can come back from disk.
+  void release(std::string conversation);
   void clearCache();
+  /// Removes what is kept on disk, of every conversation and model; the pool stays.
+  void clearArchive();
 
   /// The latest state; cheap, any thread. Never null.
   std::shared_ptr<const EngineSnapshot> snapshot() const;

@@ -91,6 +91,7 @@ struct GenerateRequest {
   int nLogprobs = -1;             ///< -1: none; 0: of the chosen token; n: and n alternatives
   ContextPolicy contextPolicy = ContextPolicy::kStop;
   std::string conversation;  ///< who owns the blocks, for the panels; any unique text
+  bool keepOnDisk = true;    ///< its K and V may go to the archive, if the conversation has a name
   std::string branch;
 };
 

@@ -186,6 +186,7 @@ Result<void> readCommon(const Json& body, const engine::GenerationDefaults& defa
   }
   VITRINE_TRY(refuseUnsupported(body));
   out.generate.conversation = "API";
+  out.generate.keepOnDisk = false;  // whose prompts these are is not ours to know
   return {};
 }
 

@@ -164,8 +164,12 @@ RequestId EngineLoop::inspectBlock(BlockId block) {
   return id;
 }
 
-void EngineLoop::forget(std::string conversation) {
-  post(Forget{std::move(conversation)});
+void EngineLoop::forget(std::string conversation, bool onDisk) {
+  post(Forget{std::move(conversation), onDisk});
+}
+
+void EngineLoop::clearArchive() {
+  post(ClearArchive{});
 }
 
 void EngineLoop::clearCache() {
@@ -285,7 +289,7 @@ void EngineLoop::run() {
         setActive(false);
         publishSnapshot();
         lock.lock();
-        m_wake.wait(lock, [this] { return m_quit || !m_commands.empty(); });
+        waitForCommand(lock);
       }
       if (m_quit) break;
       commands.swap(m_commands);
@@ -305,9 +309,36 @@ void EngineLoop::run() {
     }
   }
   m_pending.reset();
+  forgetAtEnd();
   dropModel();
   const std::lock_guard lock(m_mutex);
   m_commands.clear();  // breaks the promise of a load that came just now
+}
+
+/// What is to be forgotten must not be saved at the end.
+void EngineLoop::forgetAtEnd() {
+  std::deque<Command> commands;
+  {
+    const std::lock_guard lock(m_mutex);
+    commands.swap(m_commands);
+  }
+  for (Command& command : commands) {
+    if (auto* forget = std::get_if<Forget>(&command)) handle(*forget);
+    if (auto* clear = std::get_if<ClearArchive>(&command)) handle(*clear);
+  }
+}
+
+/// Sleeps until there is a command; KV that is to be saved until then is one reason to wake up.
+void EngineLoop::waitForCommand(std::unique_lock<std::mutex>& lock) {
+  const auto called = [this] { return m_quit || !m_commands.empty(); };
+  const auto due = m_archive ? m_archive->due() : std::nullopt;
+  if (!due) {
+    m_wake.wait(lock, called);
+  } else if (!m_wake.wait_until(lock, *due, called)) {
+    lock.unlock();
+    m_archive->work();
+    lock.lock();
+  }
 }
 
 void EngineLoop::handle(SubmitTurn& command) {
@@ -403,10 +434,15 @@ void EngineLoop::handle(InspectBlock& command) {
 
 void EngineLoop::handle(Forget& command) {
   if (m_scheduler) m_scheduler->forget(command.conversation);
+  if (m_archive && command.onDisk) m_archive->forget(command.conversation);
 }
 
 void EngineLoop::handle(ClearCache&) {
   if (m_scheduler) m_scheduler->clearCache("cache cleared");
+}
+
+void EngineLoop::handle(ClearArchive&) {
+  if (m_archive) m_archive->removeAll();
 }
 
 // ---------------------------------------------------------------- changing what runs
@@ -427,6 +463,7 @@ void EngineLoop::applyPending() {
     const auto change = std::move(m_pending);
     m_config = change->config;
     m_scheduler->setOptions(schedulerOptions());
+    useArchive();
     publishModel();
     send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
     change->applied.set_value();
@@ -448,6 +485,7 @@ void EngineLoop::applyPending() {
 /// possible.
 bool EngineLoop::installBackend(Loaded& loaded) {
   setActive(false);
+  saveArchive();
   m_scheduler.reset();
   ReuseCause cause = ReuseCause::kPrecision;
   std::string reason = "precision changed";
@@ -504,6 +542,32 @@ Result<void> EngineLoop::measureSteps(double preparedMs) {
 void EngineLoop::makeScheduler() {
   m_scheduler = std::make_unique<Scheduler>(*m_backend, schedulerOptions(), m_records,
                                             [this](const Event& event) { send(event); });
+  useArchive();
+}
+
+/// The archive that the configuration asks for, for the pool and the scheduler in force.
+void EngineLoop::useArchive() {
+  const ArchiveOptions& wanted = m_config.archive;
+  if (m_archive && m_archive->options().folder == wanted.folder && m_archive->isAttached()) {
+    m_archive->setLimit(wanted.limitBytes);
+    return;
+  }
+  m_scheduler->setArchive(nullptr);
+  m_archive.reset();
+  if (wanted.folder.empty()) return;
+  m_archive = std::make_unique<KvArchive>(wanted, [this] { post(Wake{}); });
+  m_archive->attach(m_scheduler->cache(), *m_backend,
+                    archiveSettings(m_model->fingerprint(), *m_backend));
+  m_scheduler->setArchive(m_archive.get());
+}
+
+/// Before the pool goes: what is not on disk yet.
+void EngineLoop::saveArchive() {
+  constexpr auto kMost = std::chrono::seconds(3);
+  if (!m_archive) return;
+  m_archive->detach(kMost);
+  if (m_scheduler) m_scheduler->setArchive(nullptr);
+  m_archive.reset();
 }
 
 void EngineLoop::dropModel() {
@@ -514,6 +578,7 @@ void EngineLoop::dropModel() {
   if (m_scheduler) m_scheduler->cancelAll();
   m_records.history.emptied(ReuseCause::kPrecision, "model changed");
   setActive(false);
+  saveArchive();
   m_scheduler.reset();
   m_backend.reset();
   m_model.reset();
@@ -578,6 +643,7 @@ void EngineLoop::publishSnapshot() {
   snapshot->promptTokens = m_records.totals.promptTokens;
   snapshot->generatedTokens = m_records.totals.generatedTokens;
   snapshot->steps = m_records.steps.records();
+  if (m_archive) m_archive->describe(*snapshot);
   const std::lock_guard lock(m_mutex);
   if (m_scheduler && !m_scheduler->isIdle()) {
     snapshot->state = EngineState::kBusy;

@@ -46,8 +46,9 @@ class EngineLoop final {
   RequestId verifyCache(GenerateRequest request);
   void cancel(RequestId id);
   RequestId inspectBlock(BlockId block);
-  void forget(std::string conversation);
+  void forget(std::string conversation, bool onDisk = true);
   void clearCache();
+  void clearArchive();
   std::shared_ptr<const EngineSnapshot> snapshot() const;
   std::shared_ptr<const Model> model() const;
 
@@ -86,11 +87,13 @@ class EngineLoop final {
   };
   struct Forget {
     std::string conversation;
+    bool onDisk;
   };
   struct ClearCache {};
+  struct ClearArchive {};
   struct Wake {};
   using Command = std::variant<SubmitTurn, AskForecast, AskProof, Send, EndLoad, Apply, Unload,
-                               InspectBlock, Forget, ClearCache, Wake>;
+                               InspectBlock, Forget, ClearCache, ClearArchive, Wake>;
 
   struct PendingLoad {
     RequestId id;
@@ -130,6 +133,7 @@ class EngineLoop final {
   void handle(InspectBlock& command);
   void handle(Forget& command);
   void handle(ClearCache& command);
+  void handle(ClearArchive& command);
   void handle(Wake&) {}
   void endStoppedHeld();
   void applyPending();
@@ -137,6 +141,10 @@ class EngineLoop final {
   bool installBackend(Loaded& loaded);
   Result<void> measureSteps(double preparedMs);
   void makeScheduler();
+  void useArchive();
+  void saveArchive();
+  void forgetAtEnd();
+  void waitForCommand(std::unique_lock<std::mutex>& lock);
   void dropModel();
   void send(const Event& event);
   void forgetRequest(RequestId id);
@@ -163,7 +171,8 @@ class EngineLoop final {
   std::shared_ptr<const Model> m_model;
   std::unique_ptr<Backend> m_backend;
   Records m_records;
-  std::unique_ptr<Scheduler> m_scheduler;  // after the backend that it uses
+  std::unique_ptr<KvArchive> m_archive;    // null: nothing is kept on disk
+  std::unique_ptr<Scheduler> m_scheduler;  // after the backend and the archive that it uses
   EngineConfig m_config;
   int m_contextTokens = 0;
   std::unique_ptr<Loaded> m_pending;

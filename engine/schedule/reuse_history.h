@@ -33,6 +33,7 @@ class ReuseHistory final {
   /// Everything cached is gone: kPrecision or kEvicted, and why ("precision changed").
   void emptied(ReuseCause cause, const std::string& reason);
   void forget(const std::string& conversation);
+  bool knows(const std::string& conversation) const { return m_last.contains(conversation); }
 
   /// For a prompt of which the first `reusedTokens` were found.
   ReuseReport explain(const std::string& conversation, std::span<const TokenId> prompt,

@@ -29,6 +29,7 @@ void Scheduler::submit(TurnPointer turn) {
 void Scheduler::step() {
   retireStopped();
   admitWaiting();
+  restoreSlices();
   planBatch();
   if (!m_batch.empty()) computeBatch();
   stepCheck();
@@ -46,6 +47,7 @@ void Scheduler::computeBatch() {
   noteCauses(stepTime);
   takeResults(*logits, stepTime);
   removeEnded();
+  if (m_archive != nullptr) m_archive->workUnderPressure();
 }
 
 void Scheduler::retireStopped() {
@@ -127,30 +129,41 @@ bool Scheduler::admit(TurnPointer& turn) {
                           m_cache.nBlocks())});
     return true;
   }
-  if (!turn->wasAdmitted()) {
-    const Sequence& sequence = turn->sequence;
-    const bool isOff = !sequence.mode.keep || !sequence.mode.reuse;
-    ReuseReport reuse;
-    if (isOff) {
-      reuse.cause = ReuseCause::kOff;
-      reuse.reason = sequence.mode.keep ? "reuse off" : "cache off";
-    } else {
-      reuse = m_records.history.explain(turn->request().conversation, sequence.tokens,
-                                        turn->outline(), sequence.computed, turn->tokenizer());
-    }
-    turn->admitted(Clock::now() - start, std::move(reuse));
-    m_records.totals.promptTokens += static_cast<std::uint64_t>(length);
-    if (!isOff) {
-      m_records.totals.prefixQueries += static_cast<std::uint64_t>(length);
-      m_records.totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
-    }
-    m_listener(TurnStarted{turn->id(), length, sequence.computed, turn->droppedMessages()});
+  lookOnDisk(*turn);
+  const auto matching = Clock::now() - start;
+  if (turn->restore) {
+    turn->restore->matching = matching;
+  } else {
+    announce(*turn, matching);
   }
   const auto place =
       std::find_if(m_running.begin(), m_running.end(),
                    [&](const TurnPointer& other) { return other->id() > turn->id(); });
   m_running.insert(place, std::move(turn));
   return true;
+}
+
+/// A turn that has its blocks begins, with what it found in them.
+void Scheduler::announce(Turn& turn, Clock::duration matching) {
+  if (turn.wasAdmitted()) return;
+  const Sequence& sequence = turn.sequence;
+  const auto length = static_cast<std::uint64_t>(sequence.length());
+  const bool isOff = !sequence.mode.keep || !sequence.mode.reuse;
+  ReuseReport reuse;
+  if (isOff) {
+    reuse.cause = ReuseCause::kOff;
+    reuse.reason = sequence.mode.keep ? "reuse off" : "cache off";
+  } else {
+    reuse = m_records.history.explain(turn.request().conversation, sequence.tokens, turn.outline(),
+                                      sequence.computed, turn.tokenizer());
+  }
+  turn.admitted(matching, std::move(reuse));
+  m_records.totals.promptTokens += length;
+  if (!isOff) {
+    m_records.totals.prefixQueries += length;
+    m_records.totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
+  }
+  m_listener(TurnStarted{turn.id(), sequence.length(), sequence.computed, turn.droppedMessages()});
 }
 
 // ---------------------------------------------------------------- one batch
@@ -188,11 +201,11 @@ void Scheduler::planBatch() {
     }
   }
   for (const TurnPointer& turn : m_running) {
-    if (turn->pendingTokens() == 1) addToBatch(*turn, 1);
+    if (turn->pendingTokens() == 1 && !turn->restore) addToBatch(*turn, 1);
   }
   int budget = std::max(1, m_options.prefillChunk);
   for (const TurnPointer& turn : m_running) {
-    if (turn->pendingTokens() == 1 || budget == 0) continue;
+    if (turn->pendingTokens() == 1 || turn->restore || budget == 0) continue;
     const int chunk = std::min(budget, turn->pendingTokens());
     addToBatch(*turn, chunk);
     budget -= chunk;
@@ -204,6 +217,7 @@ void Scheduler::preemptYoungest() {
   TurnPointer turn = std::move(m_running.back());
   m_running.pop_back();
   turn->putBack();
+  turn->restore.reset();
   m_cache.end(turn->sequence);
   const auto place =
       std::find_if(m_waiting.begin(), m_waiting.end(),
@@ -328,6 +342,7 @@ void Scheduler::failTurn(Turn& turn, Error error) {
 
 void Scheduler::releaseBlocks(Turn& turn) {
   Sequence& sequence = turn.sequence;
+  turn.restore.reset();
   if (sequence.table.empty()) return;
   if (sequence.mode.keep) {
     m_records.history.record(
@@ -335,7 +350,11 @@ void Scheduler::releaseBlocks(Turn& turn) {
         std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)),
         turn.outline());
   }
+  const auto computed = static_cast<std::size_t>(sequence.computed);
   m_cache.end(sequence);
+  if (m_archive != nullptr && sequence.mode.keep && turn.request().keepOnDisk) {
+    m_archive->changed(turn.request().conversation, std::span(sequence.tokens).first(computed));
+  }
 }
 
 KvUse Scheduler::kvUse(const Turn& turn) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/cache/kv_archive.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/engine_types.h"
 #include "engine/schedule/cache_check.h"
@@ -37,6 +38,9 @@ class Scheduler final {
   /// For turns that begin from now on. The pool's shape does not change here.
   void setOptions(const Options& options) { m_options = options; }
 
+  /// Where conversations are kept on disk; null: nowhere. It stays until another is set.
+  void setArchive(KvArchive* archive);
+
   void submit(std::unique_ptr<Turn> turn);
   /// Compares what is cached with a cold prefill, between the steps of turns. Ends in CacheVerified
   /// or TurnFailed.
@@ -59,6 +63,7 @@ class Scheduler final {
   void clearCache(const std::string& reason);
   const Records& records() const { return m_records; }
   const KvCache& cache() const { return m_cache; }
+  KvCache& cache() { return m_cache; }
 
   /// Cells, owners and counts.
   void describe(EngineSnapshot& snapshot) const;
@@ -72,6 +77,9 @@ class Scheduler final {
   void retireStopped();
   void admitWaiting();
   bool admit(TurnPointer& turn);
+  void lookOnDisk(Turn& turn);
+  void restoreSlices();
+  void announce(Turn& turn, Turn::Clock::duration matching);
   CacheMode cacheMode() const;
   void planBatch();
   void computeBatch();
@@ -84,6 +92,7 @@ class Scheduler final {
   void takeResults(const LogitsView& logits, Turn::Clock::duration stepTime);
   QueueModel queueModel() const;
   KvCache::Preview preview(const std::vector<TokenId>& tokens) const;
+  RestoreReport restoreOf(const std::vector<TokenId>& tokens, int pooledTokens) const;
   void foretell(Turn& turn) const;
   double remainingMs(const Turn& turn) const;
   void noteCauses(Turn::Clock::duration stepTime);
@@ -100,6 +109,7 @@ class Scheduler final {
   Options m_options;
   EventListener m_listener;
   KvCache m_cache;
+  KvArchive* m_archive = nullptr;
   Records& m_records;
   std::deque<TurnPointer> m_waiting;   // in the order of arrival
   std::vector<TurnPointer> m_running;  // the oldest first; an ended turn is null until removed

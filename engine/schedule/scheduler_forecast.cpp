@@ -48,15 +48,25 @@ KvCache::Preview Scheduler::preview(const std::vector<TokenId>& tokens) const {
   return m_cache.preview(sequence);
 }
 
+/// What would come from disk; nothing where computing it is faster.
+RestoreReport Scheduler::restoreOf(const std::vector<TokenId>& tokens, int pooledTokens) const {
+  const CacheMode mode = cacheMode();
+  if (m_archive == nullptr || !mode.keep || !mode.reuse) return {};
+  const RestoreReport report = m_archive->estimate(tokens, pooledTokens);
+  return report.restored ? report : RestoreReport{};
+}
+
 /// The turn was just put into the queue.
 void Scheduler::foretell(Turn& turn) const {
   const auto start = Clock::now();
-  turn.expectReuse(preview(turn.sequence.tokens).reusedTokens);
+  const int pooled = preview(turn.sequence.tokens).reusedTokens;
+  const RestoreReport disk = restoreOf(turn.sequence.tokens, pooled);
+  turn.expectReuse(pooled + disk.tokens);
   const double matchMs = millisecondsSince(start);  // admission will look once more
   const StepCost& cost = m_records.costs.current();
   if (!cost.isReady()) return;
   const double nextMs = queueModel().untilTokenOfLast(cost);
-  turn.foretell(turn.waitedMs() + matchMs + nextMs);
+  turn.foretell(turn.waitedMs() + matchMs + disk.milliseconds + nextMs);
 }
 
 double Scheduler::remainingMs(const Turn& turn) const {
@@ -79,7 +89,9 @@ Forecast Scheduler::forecast(const BuiltPrompt& prompt) const {
   Forecast forecast;
   forecast.promptTokens = static_cast<int>(prompt.tokens.size());
   forecast.reusedTokens = found.reusedTokens;
-  forecast.newTokens = forecast.promptTokens - forecast.reusedTokens;
+  const RestoreReport disk = restoreOf(prompt.tokens, found.reusedTokens);
+  forecast.restoredTokens = disk.tokens;
+  forecast.newTokens = forecast.promptTokens - forecast.reusedTokens - disk.tokens;
   forecast.newBlocks = found.newBlocks;
   forecast.newBytes =
       static_cast<std::uint64_t>(found.newBlocks) * m_backend.memory().kvBytesPerBlock;
@@ -90,11 +102,11 @@ Forecast Scheduler::forecast(const BuiltPrompt& prompt) const {
   if (const StepCost& cost = m_records.costs.current(); cost.isReady() && forecast.fits) {
     QueueModel model = queueModel();
     model.waiting.push_back(
-        QueuedTurn{found.reusedTokens, forecast.newTokens, 1, cacheMode().keep});
+        QueuedTurn{found.reusedTokens + disk.tokens, forecast.newTokens, 1, cacheMode().keep});
     // It will come in the middle of a step.
     const double halfStep = model.running.empty() ? 0 : m_lastStepMs / 2;
-    forecast.ttftMs =
-        prompt.renderMs + prompt.tokenizeMs + 2 * matchMs + halfStep + model.untilTokenOfLast(cost);
+    forecast.ttftMs = prompt.renderMs + prompt.tokenizeMs + 2 * matchMs + halfStep +
+                      disk.milliseconds + model.untilTokenOfLast(cost);
   }
   return forecast;
 }

@@ -59,9 +59,9 @@ double Turn::waitedMs() const {
   return std::chrono::duration<double, std::milli>(Clock::now() - m_arrival).count();
 }
 
-void Turn::restored(const RestoreReport& restore) {
-  m_restore = restore;
-  m_parts.restore = restore.restored ? static_cast<float>(restore.milliseconds) : 0.0F;
+void Turn::restored(const RestoreReport& report) {
+  m_restore = report;
+  m_parts.restore = report.restored ? static_cast<float>(report.milliseconds) : 0.0F;
 }
 
 void Turn::computed(const StepShare& share) {

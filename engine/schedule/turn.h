@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "engine/cache/restore.h"
 #include "engine/cache/sequence.h"
 #include "engine/engine_types.h"
 #include "engine/sample/sampler.h"
@@ -57,7 +58,7 @@ class Turn final {
   const Tokenizer& tokenizer() const { return *m_language.tokenizer; }
 
   /// The beginning of the prompt came back from disk, or did not because computing it is faster.
-  void restored(const RestoreReport& restore);
+  void restored(const RestoreReport& report);
   /// Its blocks went to an older turn; all of it will be computed again.
   void putBack() {
     m_cause = StallCause::kPutBack;
@@ -91,6 +92,7 @@ class Turn final {
   double meanPositionsRead() const;
 
   Sequence sequence;
+  std::unique_ptr<Restore> restore;  ///< set while its beginning is read from disk
 
  private:
   bool isEnd(TokenId id) const;
