@@ -14,6 +14,9 @@ struct Paths {
   QString settings;  ///< ~/.config/vitrine/vitrine.ini
   QString cache;     ///< ~/.cache/vitrine: may be deleted at any time
 
+  /// KV of conversations: cache/kv.
+  QString archive() const { return cache + QStringLiteral("/kv"); }
+
   /// Requires: nothing; sets the application's name to "vitrine" where none is set.
   static Paths standard();
   /// Everything below one folder.

@@ -8,6 +8,7 @@
 #include "app/cli/engine_session.h"
 #include "app/cli/json_output.h"
 #include "app/cli/options.h"
+#include "app/paths.h"
 
 namespace vitrine::app::cli {
 namespace {
@@ -155,8 +156,12 @@ Command addChat(CLI::App& program) {
   return {app, [options] {
             auto path = options->model.resolveModel();
             if (!path) return report(path.error());
+            engine::EngineConfig config = options->model.config;
+            if (!options->model.archiveGiven) {
+              config.archive.folder = Paths::standard().archive().toStdString();
+            }
             EngineSession session;
-            auto info = session.load(*path, options->model.config);
+            auto info = session.load(*path, config);
             if (!info) return report(info.error());
             if (isatty(STDIN_FILENO) != 0) {
               printOut(fmt::format("{} · {} · {} · /help lists the commands\n", (*info)->name,

@@ -82,6 +82,23 @@ void ModelOptions::addTo(CLI::App& app) {
                  "KV heads: a multiple of the model's number (exact) or a divisor (averaged, "
                  "approximate) that divides its query heads (the model's)")
       ->check(CLI::Range(1, 65536));
+  app.add_option_function<std::string>(
+         "--kv-archive",
+         [this](const std::string& folder) {
+           archiveGiven = true;
+           config.archive.folder = folder == "off" ? std::string() : folder;
+         },
+         "keep the KV of conversations in this folder, or off (off; chat: the cache folder)")
+      ->type_name("DIR|off");
+  app.add_option_function<std::string>(
+         "--kv-archive-limit",
+         [this](const std::string& text) {
+           auto bytes = parseBytes(text);
+           if (!bytes) throw CLI::ValidationError("--kv-archive-limit", bytes.error().message);
+           config.archive.limitBytes = *bytes;
+         },
+         "most that may be kept there; the least recently used goes first (2G)")
+      ->type_name("BYTES");
   app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
       ->check(CLI::Range(16, 1 << 24));
   addChoice<Batching>(app, "--batching", config.batching,

@@ -13,6 +13,7 @@ namespace vitrine::app::cli {
 struct ModelOptions {
   std::string model;  ///< as given; empty: the model folder's own (see resolveModel)
   engine::EngineConfig config;
+  bool archiveGiven = false;  ///< --kv-archive was among the options
 
   void addTo(CLI::App& app);
   /// Model alone, without the options of how it runs (tokenize, template, …).
