@@ -179,6 +179,9 @@ engine::EngineConfig Settings::engineConfig() const {
   config.prefillChunk = number("prefill_chunk", config.prefillChunk, 16, 8192);
   const int groupSize = number("int8_group", config.precision.groupSize, 32, 64);
   if (groupSize == 32 || groupSize == 64) config.precision.groupSize = groupSize;
+  if (flag("archive", true)) config.archive.folder = toPath(m_archiveFolder);
+  const auto limit = m_settings.value(QStringLiteral("engine/archive_limit_bytes")).toULongLong();
+  if (limit > 0) config.archive.limitBytes = limit;
   return config;
 }
 
@@ -201,6 +204,10 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("kv_heads", config.kvHeads);
   set("prefill_chunk", config.prefillChunk);
   set("int8_group", config.precision.groupSize);
+  if (!m_archiveFolder.isEmpty()) {
+    set("archive", !config.archive.folder.empty());
+    set("archive_limit_bytes", static_cast<qulonglong>(config.archive.limitBytes));
+  }
   emit changed();
 }
 

@@ -34,6 +34,10 @@ class Settings final : public QObject {
   std::vector<std::filesystem::path> recentModels() const;  ///< newest first, at most ten
   void forgetModel(const std::filesystem::path& path);
 
+  /// Where the KV of chats goes, if it is kept: see Paths::archive(). Not remembered.
+  void setArchiveFolder(const QString& folder) { m_archiveFolder = folder; }
+  QString archiveFolder() const { return m_archiveFolder; }
+
   engine::EngineConfig engineConfig() const;
   void setEngineConfig(const engine::EngineConfig& config);
 
@@ -74,6 +78,7 @@ class Settings final : public QObject {
 
  private:
   mutable QSettings m_settings;
+  QString m_archiveFolder;
 };
 
 }  // namespace vitrine::app

@@ -30,6 +30,7 @@
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
+#include "engine/cache/archive_catalog.h"
 #include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
 #include "ui/common/format.h"
@@ -108,6 +109,7 @@ MainWindow::MainWindow(Services services, QWidget* parent)
     : QMainWindow(parent), m_services(services) {
   setAcceptDrops(true);
   setMinimumSize(420, 360);
+  keepArchive();
   buildLayout();
   buildShortcuts();
   connectParts();
@@ -120,6 +122,18 @@ MainWindow::MainWindow(Services services, QWidget* parent)
   if (const QString notice = m_services.store.notice(); !notice.isEmpty()) {
     QTimer::singleShot(0, this, [this, notice] { Toast::of(this)->showMessage(notice, 15000); });
   }
+}
+
+/// The KV of chats is kept beside the other files that may be deleted. What went to the trash in an
+/// earlier run is not brought back by Undo any more, so its KV goes.
+void MainWindow::keepArchive() {
+  const QString folder = m_services.paths.archive();
+  m_services.settings.setArchiveFolder(folder);
+  std::vector<std::string> gone;
+  for (const app::Conversation& conversation : m_services.store.trash()) {
+    gone.push_back(app::toUtf8(conversation.uuid));
+  }
+  if (!gone.empty()) engine::ArchiveCatalog::removeConversations(app::toPath(folder), gone);
 }
 
 MainWindow::~MainWindow() {

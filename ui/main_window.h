@@ -73,6 +73,7 @@ class MainWindow final : public QMainWindow {
   bool event(QEvent* event) override;
 
  private:
+  void keepArchive();
   void buildLayout();
   void buildShortcuts();
   void connectParts();

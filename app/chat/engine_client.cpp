@@ -92,8 +92,16 @@ void EngineClient::forget(const QString& conversation) {
   m_engine->forget(toUtf8(conversation));
 }
 
+void EngineClient::release(const QString& conversation) {
+  m_engine->release(toUtf8(conversation));
+}
+
 void EngineClient::clearCache() {
   m_engine->clearCache();
+}
+
+void EngineClient::clearArchive() {
+  m_engine->clearArchive();
 }
 
 std::shared_ptr<const EngineSnapshot> EngineClient::snapshot() const {

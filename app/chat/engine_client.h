@@ -42,7 +42,9 @@ class EngineClient final : public QObject {
   /// Ends in blockInspected() or turnFailed().
   engine::RequestId inspectBlock(engine::BlockId block);
   void forget(const QString& conversation);
+  void release(const QString& conversation);  ///< its blocks of the pool, not what is on disk
   void clearCache();
+  void clearArchive();
 
   std::shared_ptr<const engine::EngineSnapshot> snapshot() const;
   std::shared_ptr<const engine::Model> model() const;

@@ -56,6 +56,7 @@ SettingsDialog::SettingsDialog(app::EngineClient& engine, app::Settings& setting
   addPage("general", tr("General"), new GeneralPage(settings, standardModelFolder));
   addPage("engine", tr("Engine"), new EnginePage(engine, settings));
   addPage("chats", tr("Chats"), new ChatsPage(settings));
+  addPage("archive", tr("Warm resume"), new ArchivePage(engine, settings));
   addPage("sampling", tr("Sampling"), new SamplingPage(engine, settings));
   addPage("server", tr("Local server"), new ServerPage(server, settings));
   addPage("keys", tr("Keys"), new KeysPage);

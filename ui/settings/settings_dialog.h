@@ -22,7 +22,7 @@ class SettingsDialog final : public QDialog {
   SettingsDialog(app::EngineClient& engine, app::Settings& settings, app::LocalServer& server,
                  QString standardModelFolder, QWidget* parent = nullptr);
 
-  /// "general", "engine", "chats", "sampling", "server", "keys".
+  /// "general", "engine", "chats", "archive", "sampling", "server", "keys".
   void showPage(const QString& name);
 
  private:

@@ -76,6 +76,13 @@ class ChatsPage final : public SettingsPage {
   explicit ChatsPage(app::Settings& settings, QWidget* parent = nullptr);
 };
 
+/// Whether chats keep their KV cache on disk, how much of it, and what is there now.
+class ArchivePage final : public SettingsPage {
+  Q_OBJECT
+ public:
+  ArchivePage(app::EngineClient& engine, app::Settings& settings, QWidget* parent = nullptr);
+};
+
 /// Sampling settings of all chats that have none of their own.
 class SamplingPage final : public SettingsPage {
   Q_OBJECT

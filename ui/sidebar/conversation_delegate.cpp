@@ -89,8 +89,8 @@ void ConversationDelegate::paint(QPainter* painter, const QStyleOptionViewItem& 
     note = tr("writing");
   } else if (held > 0) {
     note = bytesText(held);
-  } else if (index.data(Model::kPinnedRole).toBool()) {
-    note = QString();
+  } else if (m_archived.contains(id)) {
+    note = tr("disk");
   }
   if (!note.isEmpty()) {
     painter->setFont(theme.figureFont(11));
@@ -141,6 +141,9 @@ bool ConversationDelegate::helpEvent(QHelpEvent* event, QAbstractItemView* view,
   QString text = titleOf(index);
   const quint64 held = m_held.value(index.data(Model::kIdRole).toLongLong());
   if (held > 0) text += QLatin1Char('\n') + tr("%1 of KV cache in memory").arg(bytesText(held));
+  const quint64 archived = m_archived.value(index.data(Model::kIdRole).toLongLong());
+  if (archived > 0)
+    text += QLatin1Char('\n') + tr("%1 of KV cache on disk").arg(bytesText(archived));
   QToolTip::showText(event->globalPos(), literalToolTip(text), view);
   return true;
 }

@@ -6,7 +6,7 @@
 namespace vitrine::ui {
 
 /// A row of the conversation list: own colour, title, and at the right the memory that its KV
-/// holds. A row that starts a section carries the section's name above it. Titles are drawn as
+/// holds, or that its KV is on disk alone. A row that starts a section carries the section's name above it. Titles are drawn as
 /// they are written.
 class ConversationDelegate final : public QStyledItemDelegate {
   Q_OBJECT
@@ -15,6 +15,8 @@ class ConversationDelegate final : public QStyledItemDelegate {
 
   /// Bytes held, by conversation id; rows that are missing hold nothing.
   void setHeld(const QHash<qint64, quint64>& bytes) { m_held = bytes; }
+  /// Bytes on disk, in the same way.
+  void setArchived(const QHash<qint64, quint64>& bytes) { m_archived = bytes; }
   /// The conversations in which an answer is being written.
   void setRunning(const QHash<qint64, bool>& running) { m_running = running; }
 
@@ -37,7 +39,7 @@ class ConversationDelegate final : public QStyledItemDelegate {
  private:
   QRect rowRect(const QRect& all, const QModelIndex& index) const;
 
-  QHash<qint64, quint64> m_held;
+  QHash<qint64, quint64> m_held, m_archived;
   QHash<qint64, bool> m_running;
 };
 

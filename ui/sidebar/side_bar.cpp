@@ -185,7 +185,7 @@ void SideBar::remove(qint64 id) {
     Toast::of(this)->showMessage(app::toQString(result.error().message), 8000);
     return;
   }
-  m_engine.forget(conversation->uuid);
+  m_engine.release(conversation->uuid);  // on disk it stays as long as this can be undone
   const QString title = conversation->title.isEmpty() ? tr("New chat") : conversation->title;
   Toast::of(this)->showMessage(tr("Deleted “%1”").arg(oneLine(title, 40)), tr("Undo"), [this, id] {
     if (m_store.restore(id)) emit conversationChosen(id);
@@ -215,17 +215,25 @@ void SideBar::showMenu(const QPoint& position) {
 }
 
 void SideBar::refreshHeld() {
-  QHash<QString, quint64> byKey;
-  for (const engine::CacheOwner& owner : m_engine.snapshot()->owners) {
-    byKey[app::toQString(owner.conversation)] += owner.bytes;
+  QHash<QString, quint64> inPool, onDisk;
+  const auto snapshot = m_engine.snapshot();
+  for (const engine::CacheOwner& owner : snapshot->owners) {
+    inPool[app::toQString(owner.conversation)] += owner.bytes;
   }
-  QHash<qint64, quint64> held;
+  for (const engine::ArchivedConversation& archived : snapshot->archived) {
+    onDisk[app::toQString(archived.conversation)] = archived.bytes;
+  }
+  QHash<qint64, quint64> held, archived;
   for (const app::Conversation& conversation : m_store.conversations()) {
-    if (const quint64 bytes = byKey.value(conversation.uuid); bytes > 0) {
+    if (const quint64 bytes = inPool.value(conversation.uuid); bytes > 0) {
       held[conversation.id] = bytes;
+    }
+    if (const quint64 bytes = onDisk.value(conversation.uuid); bytes > 0) {
+      archived[conversation.id] = bytes;
     }
   }
   m_delegate->setHeld(held);
+  m_delegate->setArchived(archived);
   QHash<qint64, bool> running;
   if (const app::ChatSession* current = m_pool.current(); current && current->isRunning()) {
     running[current->conversation().id] = true;
