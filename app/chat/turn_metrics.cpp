@@ -109,7 +109,7 @@ QJsonObject toJson(const TurnMetrics& metrics) {
     for (const PrefillChunk& chunk : r.chunks) {
       chunks.append(QJsonArray{chunk.tokens, rounded(chunk.milliseconds), chunk.othersTokens});
     }
-    json[QLatin1String("prefill_chunks")] = chunks;
+    json[QLatin1String("chunks")] = chunks;
   }
   json[QLatin1String("reuse_cause")] = QLatin1String(toString(r.reuse.cause));
   json[QLatin1String("reuse_reason")] = toQString(r.reuse.reason);
@@ -195,7 +195,7 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
     r.reuse.cachedText = textOf(difference, "cached");
     r.reuse.promptText = textOf(difference, "prompt");
   }
-  const QJsonArray chunks = json.value(QLatin1String("prefill_chunks")).toArray();
+  const QJsonArray chunks = json.value(QLatin1String("chunks")).toArray();
   for (const QJsonValue value : chunks) {
     const QJsonArray chunk = value.toArray();
     r.chunks.push_back(

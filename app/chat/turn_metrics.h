@@ -27,7 +27,8 @@ struct TurnMetrics {
   int contextUsed() const { return report.promptTokens + report.generatedTokens; }
 };
 
-/// Field names as `vitrine-cli run --json` has them ("reused_tokens", "ttft_ms", …).
+/// Field names as `vitrine-cli run --json` has them ("reused_tokens", "ttft_ms", …); what is one a
+/// token or a step is written shorter.
 QJsonObject toJson(const TurnMetrics& metrics);
 /// Whatever is missing or of another kind keeps its default.
 TurnMetrics turnMetricsFromJson(const QJsonObject& json);

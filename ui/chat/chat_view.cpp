@@ -4,6 +4,7 @@
 #include <QClipboard>
 #include <QStackedWidget>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "app/chat/engine_client.h"
 #include "app/chat/session_pool.h"
@@ -82,6 +83,7 @@ ChatView::ChatView(Services services, QWidget* parent)
     if (!m_session) return;
     const engine::Result<void> asked = m_session->verifyCache();
     report(asked);
+    m_tellProof = bool(asked);
     if (asked) emit cacheProofStarted();
   });
   connect(m_transcript, &Transcript::firstTextPainted, this, [this] {
@@ -147,15 +149,15 @@ void ChatView::report(const engine::Result<void>& result) {
   m_composer->showNotice(message);
 }
 
-// What came of it is told wherever the check was asked for.
+// Asked for in the transcript, it is answered here, too; the panel may be hidden.
 void ChatView::showCacheProof() {
-  if (!m_session) return;
+  if (!m_session || m_session->cacheProof().running) return;
   const app::CacheProofState& proof = m_session->cacheProof();
-  if (proof.running || proof.cancelled) return;
+  if (!std::exchange(m_tellProof, false) || proof.cancelled) return;
   QString words = proof.result ? proofText(*proof.result) : proof.error;
   if (words.isEmpty()) return;
   words[0] = words[0].toUpper();
-  Toast::of(this)->showMessage(words, 10000);
+  Toast::of(this)->showMessage(words, 8000);
 }
 
 void ChatView::send(const QString& text) {

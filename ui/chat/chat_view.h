@@ -75,6 +75,7 @@ class ChatView final : public QWidget {
   EmptyState* m_empty;
   FindBar* m_find;
   Composer* m_composer;
+  bool m_tellProof = false;  ///< the check that runs was asked for here
   QString m_loadStage;
   double m_loadFraction = 0;
   std::vector<Occurrence> m_occurrences;

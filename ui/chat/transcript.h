@@ -63,6 +63,8 @@ class Transcript final : public QAbstractScrollArea {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
+  static constexpr int kLiveIntervalMs = 100;  ///< figures change at most this often
+
   struct Slot {
     app::MessageId id = 0;
     bool isUser = false;

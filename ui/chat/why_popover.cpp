@@ -23,6 +23,7 @@ QString visible(const QString& text) {
       shown += QStringLiteral("↵\n");
     } else if (c == u' ') {
       shown += QChar(0x00b7);
+      shown += QChar(0x200b);  // a line may end here
     } else {
       shown += c.isPrint() ? c : QChar(0xfffd);
     }
@@ -40,9 +41,8 @@ class DifferenceText final : public QLabel {
     setText(text);
     setFont(Theme::instance().figureFont(12));
     setTextInteractionFlags(Qt::TextSelectableByMouse);
-    QPalette inks = palette();
-    inks.setColor(QPalette::WindowText, Theme::instance().ink(colour));
-    setPalette(inks);
+    // The program's style sheet would have the last word over a palette.
+    setStyleSheet(QStringLiteral("color: %1").arg(Theme::instance().ink(colour).name()));
   }
 };
 

@@ -87,6 +87,8 @@ void CacheProofView::setState(const app::CacheProofState& state, bool possible, 
            "block bit by bit, and the tokens that would follow.");
   }
   m_result->setText(words);
+  const bool differs = !state.running && state.result && !holds(*state.result);
+  m_result->setStyle(differs || !state.error.isEmpty() ? LabelStyle::kFault : LabelStyle::kMuted);
   m_figures->setRows(rows);
   m_figures->setVisible(!rows.isEmpty());
 }

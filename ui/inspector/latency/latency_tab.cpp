@@ -181,6 +181,15 @@ void LatencyTab::showCharts() {
   const int height = m_table->sizeHint().height();
   m_tableScroll->setFixedHeight(
       rows <= kMostRowsShown ? height : height * (kMostRowsShown + 1) / (rows + 1));
+  if (rows != m_rowsShown) {
+    m_rowsShown = rows;
+    // The followed turn is in sight once the table has its new height.
+    if (m_followLast) {
+      QMetaObject::invokeMethod(
+          this, [this] { m_tableScroll->ensureVisible(0, m_table->height(), 0, 0); },
+          Qt::QueuedConnection);
+    }
+  }
 }
 
 void LatencyTab::showForecasts() {
@@ -188,7 +197,7 @@ void LatencyTab::showForecasts() {
   const double error = medianForecastError(m_state.turns, &count);
   m_forecasts->setText(
       count == 0 ? QString()
-                 : tr("━ forecast before the turn · median error %1 over %2")
+                 : tr("━ forecast · median error %1 over %2")
                        .arg(percentText(error), pluralText(count, tr("%1 turn"), tr("%1 turns"))));
   m_forecasts->setVisible(count > 0);
 }

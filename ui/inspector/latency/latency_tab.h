@@ -44,6 +44,7 @@ class LatencyTab final : public InspectorTab {
   InspectorState m_state;
   int m_selected = 0;
   bool m_followLast = true;
+  int m_rowsShown = 0;
   int m_costVersion = -1;  ///< of the turns that the curves were made of
   bool m_costCacheOn = false;
 

@@ -18,12 +18,10 @@ const Theme& look() {
   return Theme::instance();
 }
 
+// Nearest rank, as the engine has it: what a token really took.
 double percentile(const std::vector<float>& sorted, double share) {
   if (sorted.empty()) return 0;
-  const double place = share * double(sorted.size() - 1);
-  const auto below = std::size_t(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (place - double(below));
+  return double(sorted[std::size_t(share * double(sorted.size() - 1) + 0.5)]);
 }
 
 constexpr double kLabels = 78;  // room for the two lines' figures
