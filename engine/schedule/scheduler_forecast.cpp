@@ -33,6 +33,7 @@ QueueModel Scheduler::queueModel() const {
   model.maxSequences = m_options.maxSequences;
   model.batching = m_options.batching;
   for (const TurnPointer& turn : m_running) {
+    if (!turn) continue;  // it ended in this step
     model.running.push_back(outline(*turn, turn->sequence.computed));
   }
   for (const TurnPointer& turn : m_waiting) {
@@ -74,7 +75,9 @@ double Scheduler::remainingMs(const Turn& turn) const {
   const auto place = std::find_if(m_running.begin(), m_running.end(),
                                   [&](const TurnPointer& other) { return other.get() == &turn; });
   if (!cost.isReady() || place == m_running.end()) return -1;
-  return queueModel().untilToken(cost, static_cast<std::size_t>(place - m_running.begin()));
+  const auto before = std::count_if(m_running.begin(), place,
+                                    [](const TurnPointer& other) { return other != nullptr; });
+  return queueModel().untilToken(cost, static_cast<std::size_t>(before));
 }
 
 double Scheduler::predictPrefillMs(int fromPosition, int tokens) const {
