@@ -433,6 +433,23 @@ std::vector<const Sequence*> Scheduler::runningSequences() const {
   return sequences;
 }
 
+Scheduler::PoolFill Scheduler::poolFill() const {
+  const BlockPool& pool = m_cache.pool();
+  PoolFill fill;
+  fill.reserved = (pool.usedCount() + pool.cachedCount()) * pool.blockSize();
+  for (BlockId block = 0; block < pool.size(); ++block) {
+    if (pool.references(block) == 0 && pool.isKept(block)) {
+      fill.wasted += pool.blockSize() - pool.filled(block);
+    }
+  }
+  // Only what lies behind the full blocks can be unfilled, and that is nobody else's.
+  for (const TurnPointer& turn : m_running) {
+    const Sequence& sequence = turn->sequence;
+    fill.wasted += static_cast<int>(sequence.table.size()) * pool.blockSize() - sequence.length();
+  }
+  return fill;
+}
+
 std::string Scheduler::checkInvariants() const {
   std::vector<const Sequence*> sequences;
   for (const TurnPointer& turn : m_running) sequences.push_back(&turn->sequence);

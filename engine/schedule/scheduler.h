@@ -68,6 +68,13 @@ class Scheduler final {
   /// Cells, owners and counts.
   void describe(EngineSnapshot& snapshot) const;
   Result<BlockContent> inspectBlock(BlockId block) const;
+  /// Positions of the blocks that running and cached sequences hold; of those, the ones that none
+  /// of their tokens fills: behind the last token of each, and what is reserved in advance. Blocks
+  /// of a prompt that is being computed are no waste: its tokens are known.
+  struct PoolFill {
+    int reserved = 0, wasted = 0;
+  };
+  PoolFill poolFill() const;
   /// "" when all promises of pool, index and sequences hold. For tests.
   std::string checkInvariants() const;
 
