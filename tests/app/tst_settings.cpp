@@ -40,6 +40,7 @@ void TestSettings::valuesSurviveARestart() {
   config.threads = 3;
   config.contextTokens = 4096;
   config.kvHeads = 9;
+  config.batching = engine::Batching::kStatic;
   {
     Settings settings(file);
     QVERIFY(settings.engineConfig() == engine::EngineConfig{});

@@ -34,6 +34,7 @@ class TestCli : public QObject {
   void cudaIsRefusedWhereItIsNotBuilt();
   void tenTurnsPrefillOnlyWhatIsNew();
   void editAndRegenerateBranch();
+  void verifyProvesTheCacheOfEachTurn();
   void turnsFileFaultsAreNamed_data();
   void turnsFileFaultsAreNamed();
   void tokenizeAndDetokenizeAreInverse();
@@ -109,10 +110,15 @@ void TestCli::runHasTheFieldsOfTheContract() {
   const CliResult result = runCli(greedy({"-p", "Name three colours.", "-n", "12"}));
   QVERIFY2(result.exitCode == 0, result.err);
   const QJsonObject json = result.json();
-  for (const char* field :
-       {"text", "token_ids", "prompt_tokens", "reused_tokens", "prefilled_tokens",
-        "generated_tokens", "stop_reason", "ttft_ms", "tpot_ms", "prefill_tps", "decode_tps", "kv",
-        "backend", "weights", "activations", "kv_type", "kv_heads"}) {
+  for (const char* field : {"text",          "token_ids",        "prompt_tokens",
+                            "reused_tokens", "prefilled_tokens", "generated_tokens",
+                            "stop_reason",   "ttft_ms",          "tpot_ms",
+                            "prefill_tps",   "decode_tps",       "kv",
+                            "backend",       "weights",          "activations",
+                            "kv_type",       "kv_heads",         "ttft_parts_ms",
+                            "chunks",        "forecast_ttft_ms", "token_ms",
+                            "token_rows",    "token_causes",     "reuse",
+                            "restore"}) {
     QVERIFY2(json.contains(field), field);
   }
   for (const char* field : {"bytes_used", "bytes_reserved", "bytes_formula", "blocks_used",
@@ -126,6 +132,16 @@ void TestCli::runHasTheFieldsOfTheContract() {
            json["prompt_tokens"].toInt());
   QVERIFY(json["ttft_ms"].toDouble() > 0);
   QVERIFY(json["tpot_ms"].toDouble() > 0);
+  double parts = 0;
+  for (const QJsonValue part : json["ttft_parts_ms"].toObject()) parts += part.toDouble();
+  QVERIFY2(std::abs(parts - json["ttft_ms"].toDouble()) < 0.01 * json["ttft_ms"].toDouble() + 0.01,
+           result.out);
+  QVERIFY(json["forecast_ttft_ms"].toDouble() > 0);
+  QCOMPARE(json["chunks"].toArray().size(), 1);
+  QCOMPARE(json["token_ms"].toArray().size(), 12);
+  QCOMPARE(json["token_rows"][0].toInt(), json["prompt_tokens"].toInt());
+  QCOMPARE(json["token_rows"][11].toInt(), 1);
+  QCOMPARE(json["reuse"]["cause"].toString(), "new");
   // SmolLM2: 30 layers, 3 KV heads of 64, FP16. The last token was drawn but not yet fed.
   const int positions = json["prompt_tokens"].toInt() + 11;
   const auto kv = json["kv"].toObject();
@@ -258,6 +274,33 @@ void TestCli::editAndRegenerateBranch() {
       runCli(greedy({"--turns", write("alone.jsonl", alone), "-n", "16"})).jsonLines();
   QCOMPARE(fresh.size(), 1);
   QCOMPARE(lines[4]["token_ids"], fresh[0]["token_ids"]);
+}
+
+void TestCli::verifyProvesTheCacheOfEachTurn() {
+  const QByteArray turns =
+      "{\"user\": \"My cat is called Tom.\"}\n"
+      "{\"user\": \"What is my cat called?\"}\n"
+      "{\"edit\": 2, \"user\": \"Write one word about rain.\"}\n";
+  const CliResult result = runCli(greedy(
+      {"--turns", write("proof.jsonl", turns), "-n", "8", "--verify", "--batching", "static"}));
+  QVERIFY2(result.exitCode == 0, result.err);
+  const auto lines = result.jsonLines();
+  QCOMPARE(lines.size(), 3);
+  for (const QJsonObject& line : lines) {
+    const QJsonObject proof = line["proof"].toObject();
+    // All but the answer's last token, which was drawn and never fed.
+    QVERIFY(proof["tokens"].toInt() >=
+            line["prompt_tokens"].toInt() + line["generated_tokens"].toInt() - 1);
+    QCOMPARE(proof["different_blocks"].toInt(-1), 0);
+    QCOMPARE(proof["largest_logit_difference"].toDouble(-1), 0.0);
+    QCOMPARE(proof["first_different_token"].toInt(), -1);
+    QCOMPARE(proof["continued_tokens"].toInt(), 16);
+  }
+  QCOMPARE(lines[2]["reuse"]["cause"].toString(), "changed");
+  QVERIFY(lines[2]["reuse"]["prompt_text"].toString().contains("rain"));
+  QVERIFY(lines[2]["reuse"]["cached_text"].toString().contains("cat"));
+  const CliResult off = runCli({"run", "-p", "a", "--batching", "sometimes"});
+  QCOMPARE(off.exitCode, 2);
 }
 
 void TestCli::turnsFileFaultsAreNamed_data() {

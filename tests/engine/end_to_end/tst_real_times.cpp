@@ -39,6 +39,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double percentile95(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() * 95 / 100 - 1];
+}
+
 double load() {
   double value = 0;
   std::ifstream("/proc/loadavg") >> value;
@@ -140,11 +145,13 @@ class TestRealTimes : public QObject {
           for (std::size_t i = 1; i < 8; ++i) steps.push_back(report->tokenMs[i]);
         }
       }
-      std::ranges::sort(beside);
-      const double p95 = beside[beside.size() * 95 / 100 - 1];
-      const double limit = 2 * median(solo) + 2 * median(steps);
-      qInfo("newcomer: %.1f ms alone, p95 %.1f ms beside four chats; limit %.1f ms (load %.1f)",
-            median(solo), p95, limit, load());
+      // The same percentile of both, taken in turns: what else the machine does is in both.
+      const double p95 = percentile95(beside), alone = percentile95(solo);
+      const double limit = 2 * alone + 2 * median(steps);
+      qInfo(
+          "newcomer: p95 %.1f ms alone (median %.1f), %.1f ms beside four chats (median %.1f); "
+          "limit %.1f ms (load %.1f)",
+          alone, median(solo), p95, median(beside), limit, load());
       if (p95 < limit) return;
     }
     QFAIL("three times a newcomer waited too long");
