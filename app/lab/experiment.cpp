@@ -6,6 +6,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "app/measure/page_text.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::app::lab {
@@ -65,7 +66,7 @@ Result<void> LabContext::checkStop() const {
 Result<engine::EvaluationReport> distance(const LabContext& context, engine::Backend& backend,
                                           engine::Backend& reference, engine::KvType kv) {
   const auto& tokenizer = context.model->tokenizer();
-  const std::vector<engine::TokenId> page = tokenizer.encode(kPage);
+  const std::vector<engine::TokenId> page = tokenizer.encode(kPageText);
   engine::EvaluationOptions options;
   options.context = std::min(512, context.modelConfig().contextLength);
   options.kv = kv;

@@ -58,14 +58,12 @@ extern const Experiment kKvCacheExperiment, kAttentionExperiment, kInt8WeightsEx
 
 // ---- what several of them share
 
-/// How far a backend is from another one over the lab's page of English: two windows of 512 tokens
-/// (less where the context is shorter), the second half of each scored.
+/// How far a backend is from another one over the program's page of English (page_text.h): two
+/// windows of 512 tokens (less where the context is shorter), the second half of each scored.
 engine::Result<engine::EvaluationReport> distance(const LabContext& context,
                                                   engine::Backend& backend,
                                                   engine::Backend& reference,
                                                   engine::KvType kv = engine::KvType::kFp16);
-/// The page.
-extern const char* const kPage;
 
 Figure makeFigure(const std::string& id, const std::string& label, const std::string& unit,
                   const std::vector<double>& values);

@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "app/lab/experiment.h"
+#include "app/measure/page_text.h"
 #include "engine/measure/distribution.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -43,7 +44,7 @@ class Generation {
     m_cachedTable.resize(static_cast<std::size_t>(blocks));
     std::iota(m_naiveTable.begin(), m_naiveTable.end(), 0);
     std::iota(m_cachedTable.begin(), m_cachedTable.end(), blocks);
-    m_tokens = m_context.model->tokenizer().encode(kPage);
+    m_tokens = m_context.model->tokenizer().encode(kPageText);
     m_tokens.resize(kPromptTokens);
 
     BothWays both;
