@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "app/server/api_server.h"
+#include "app/store/conversation_types.h"
 #include "app/text.h"
 
 namespace vitrine::app {
@@ -212,16 +213,13 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
 }
 
 engine::ContextPolicy Settings::contextPolicy() const {
-  return m_settings.value(QStringLiteral("chat/context_policy")).toString() ==
-                 QLatin1String("drop_oldest")
-             ? engine::ContextPolicy::kDropOldest
-             : engine::ContextPolicy::kStop;
+  return contextPolicyFromString(m_settings.value(QStringLiteral("chat/context_policy")).toString())
+      .value_or(engine::ContextPolicy::kStop);
 }
 
 void Settings::setContextPolicy(engine::ContextPolicy policy) {
   m_settings.setValue(QStringLiteral("chat/context_policy"),
-                      policy == engine::ContextPolicy::kDropOldest ? QStringLiteral("drop_oldest")
-                                                                   : QStringLiteral("stop"));
+                      QString::fromLatin1(engine::toString(policy)));
   emit changed();
 }
 

@@ -71,7 +71,9 @@ struct EngineConfig {
 enum class ContextPolicy {
   kStop,        ///< refuse a prompt that does not fit; an answer that reaches the limit ends
   kDropOldest,  ///< leave out the oldest turns (system prompt and last question stay), and say so
+  kKeepPinned,  ///< the same, but pinned messages stay (see ChatMessage::pinned)
 };
+const char* toString(ContextPolicy policy);  // "stop", "drop_oldest", "keep_pinned"
 
 struct ChatPrompt {
   std::vector<ChatMessage> messages;
@@ -180,7 +182,8 @@ struct Forecast {
   std::uint64_t newBytes = 0;
   int evictedBlocks = 0;  ///< of idle conversations that would have to go
   int contextTokens = 0;
-  int droppedMessages = 0;  ///< that the context policy would leave out
+  int droppedMessages = 0;   ///< that the context policy would leave out
+  std::vector<int> dropped;  ///< which: indices into ChatPrompt::messages, ascending
   bool fits = true;         ///< the prompt and one token of the answer
 };
 
@@ -216,7 +219,8 @@ struct TurnReport {
   int reusedTokens = 0;
   int prefilledTokens = 0;
   int generatedTokens = 0;  ///< the end token counted
-  int droppedMessages = 0;  ///< left out by ContextPolicy::kDropOldest
+  int droppedMessages = 0;   ///< left out by the context policy
+  std::vector<int> dropped;  ///< which: indices into ChatPrompt::messages, ascending
   std::uint64_t seed = 0;
   double ttftMs = 0;  ///< request to first token
   double tpotMs = 0;  ///< (last − first) / (tokens − 1); 0 for fewer than two
@@ -273,7 +277,7 @@ struct TurnStarted {
   RequestId id;
   int promptTokens;
   int reusedTokens;
-  int droppedMessages;
+  std::vector<int> dropped;  ///< by the context policy: indices into ChatPrompt::messages
 };
 /// `remainingMs` until the first token, by estimate; −1: not known.
 struct PrefillProgressed {

@@ -177,7 +177,8 @@ Result<void> ChatSession::resolve(WayOut way) {
                                                             : SystemPromptUse::kDrop));
       break;
     case WayOut::kDropOldestTurns:
-      VITRINE_TRY(m_store.setDropOldest(m_conversation.id, true));
+      VITRINE_TRY(
+          setContextPolicy(hasPins() ? ContextPolicy::kKeepPinned : ContextPolicy::kDropOldest));
       break;
     case WayOut::kNewConversation:
     case WayOut::kEditMessage:
@@ -242,7 +243,8 @@ void ChatSession::postRequest() {
   m_streamingRow = rowOf(m_answer.id);
 }
 
-void ChatSession::onTurnStarted(quint64 id, int prompt, int reused, int dropped) {
+void ChatSession::onTurnStarted(quint64 id, int prompt, int reused,
+                                const std::vector<int>& dropped) {
   if (id != m_request) return;
   m_promptTokens = prompt;
   m_prefillDone = reused;
@@ -328,7 +330,9 @@ std::vector<WayOut> ChatSession::waysOut(ErrorCode code) const {
       break;
     case ErrorCode::kContextFull:
       ways = {WayOut::kNewConversation};
-      if (m_rows.size() > 2 && !m_conversation.dropOldest) ways.push_back(WayOut::kDropOldestTurns);
+      if (m_rows.size() > 2 && contextPolicy() == ContextPolicy::kStop) {
+        ways.push_back(WayOut::kDropOldestTurns);
+      }
       ways.push_back(WayOut::kEditMessage);
       break;
     case ErrorCode::kOutOfMemory:

@@ -107,8 +107,19 @@ class ChatSession final : public QObject {
 
   engine::Result<void> setSystemPrompt(const QString& text);
   engine::Result<void> setSampling(const QJsonObject& sampling);
+  /// None: as the settings say.
+  engine::Result<void> setContextPolicy(std::optional<engine::ContextPolicy> policy);
+  /// In force for the next turn: this chat's, or the settings'.
+  engine::ContextPolicy contextPolicy() const;
+  /// Whether a message stays in the prompt by ContextPolicy::kKeepPinned.
+  engine::Result<void> setPinned(MessageId message, bool pinned);
   /// In force for the next turn: the program's defaults, the model's, the person's, this chat's.
   engine::SamplingParams sampling() const;
+
+  /// What sending this text now would ask the engine; nothing is sent.
+  TurnRequest nextTurn(const QString& text) const;
+  /// What regenerating the last answer would ask.
+  TurnRequest repeatedTurn() const;
 
   int contextUsed() const;   ///< tokens after the last turn; 0: not known
   int contextLimit() const;  ///< 0: no model
@@ -159,8 +170,10 @@ class ChatSession final : public QObject {
   void postRequest();
   void endTurn(MessageState state);
   void rebuildPath();
-  void markDropped(const std::vector<std::vector<int>>& origins, int droppedMessages, bool notify);
+  void markDropped(const std::vector<std::vector<int>>& origins, const std::vector<int>& dropped,
+                   bool notify);
   std::vector<Message> path() const;
+  bool hasPins() const;
   std::vector<WayOut> waysOut(engine::ErrorCode code) const;
   void setPhase(TurnPhase phase);
   void saveProgress();
@@ -172,7 +185,7 @@ class ChatSession final : public QObject {
   using Children = std::unordered_map<MessageId, std::vector<MessageId>>;
   Children childrenByParent() const;
 
-  void onTurnStarted(quint64 id, int prompt, int reused, int dropped);
+  void onTurnStarted(quint64 id, int prompt, int reused, const std::vector<int>& dropped);
   void onPrefill(quint64 id, int done, int total, double remainingMs);
   void onTokens(quint64 id, const QString& text, const std::vector<engine::GeneratedToken>& tokens);
   void onFinished(quint64 id, const engine::TurnReport& report);

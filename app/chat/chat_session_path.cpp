@@ -4,6 +4,7 @@
 #include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
 #include "app/chat/prompt_messages.h"
+#include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -99,27 +100,33 @@ void ChatSession::rebuildPath() {
   std::reverse(m_rows.begin(), m_rows.end());
   m_streamingRow = m_request != 0 ? rowOf(m_answer.id) : -1;
 
-  if (!m_rows.empty() && m_rows.back().metrics.report.droppedMessages > 0) {
-    const PromptMessages prompt =
-        promptMessages(m_conversation, path(), [](const Message&) { return false; });
-    markDropped(prompt.origins, m_rows.back().metrics.report.droppedMessages, false);
+  if (m_rows.empty() || m_rows.back().metrics.report.droppedMessages == 0) return;
+  const PromptMessages prompt =
+      promptMessages(m_conversation, path(), [](const Message&) { return false; });
+  std::vector<int> dropped = m_rows.back().metrics.report.dropped;
+  // Figures of earlier versions hold the number alone: the oldest after the system prompt.
+  int number = m_rows.back().metrics.report.droppedMessages;
+  for (std::size_t i = 0; dropped.empty() && i < prompt.origins.size(); ++i) {
+    if (prompt.origins[i].empty()) continue;
+    for (; number > 0; --number) dropped.push_back(static_cast<int>(i++));
   }
+  markDropped(prompt.origins, dropped, false);
 }
 
-// The engine left out the oldest messages after the system prompt: their rows turn grey.
-void ChatSession::markDropped(const std::vector<std::vector<int>>& origins, int droppedMessages,
-                              bool notify) {
-  for (std::size_t i = 0; i < m_rows.size(); ++i) {
-    bool dropped = false;
-    int place = 0;
-    for (const std::vector<int>& origin : origins) {
-      if (origin.empty()) continue;  // the system prompt
-      if (place++ >= droppedMessages) break;
-      dropped =
-          dropped || std::find(origin.begin(), origin.end(), static_cast<int>(i)) != origin.end();
+// The engine left these messages of the prompt out: their rows turn grey.
+void ChatSession::markDropped(const std::vector<std::vector<int>>& origins,
+                              const std::vector<int>& dropped, bool notify) {
+  std::vector<bool> inContext(m_rows.size(), true);
+  for (const int message : dropped) {
+    if (message < 0 || message >= static_cast<int>(origins.size())) continue;
+    for (const int row : origins[static_cast<std::size_t>(message)]) {
+      if (row < static_cast<int>(inContext.size()))
+        inContext[static_cast<std::size_t>(row)] = false;
     }
-    if (m_rows[i].inContext != dropped) continue;
-    m_rows[i].inContext = !dropped;
+  }
+  for (std::size_t i = 0; i < m_rows.size(); ++i) {
+    if (m_rows[i].inContext == inContext[i]) continue;
+    m_rows[i].inContext = inContext[i];
     if (notify) emit messageChanged(static_cast<int>(i));
   }
 }
@@ -138,6 +145,19 @@ QString ChatSession::branchName() const {
     if (row->branchIndex > 0) return QString::number(row->message.id);
   }
   return QStringLiteral("main");
+}
+
+TurnRequest ChatSession::nextTurn(const QString& text) const {
+  std::vector<Message> messages = path();
+  Message question;
+  question.role = Role::kUser;
+  question.text = text;
+  messages.push_back(std::move(question));
+  return makeTurnRequest(m_conversation, messages, branchName(), m_engine, m_settings);
+}
+
+TurnRequest ChatSession::repeatedTurn() const {
+  return makeTurnRequest(m_conversation, path(), branchName(), m_engine, m_settings);
 }
 
 int ChatSession::rowOf(MessageId id) const {
@@ -194,6 +214,34 @@ int ChatSession::contextLimit() const {
 int ChatSession::countTokens(const QString& text) const {
   const auto model = m_engine.model();
   return model ? static_cast<int>(model->tokenizer().encode(toUtf8(text)).size()) : 0;
+}
+
+engine::ContextPolicy ChatSession::contextPolicy() const {
+  return m_conversation.contextPolicy.value_or(m_settings.contextPolicy());
+}
+
+engine::Result<void> ChatSession::setContextPolicy(std::optional<engine::ContextPolicy> policy) {
+  return m_store.setContextPolicy(m_conversation.id, policy);
+}
+
+bool ChatSession::hasPins() const {
+  return std::any_of(m_rows.begin(), m_rows.end(),
+                     [](const MessageRow& row) { return row.message.pinned; });
+}
+
+engine::Result<void> ChatSession::setPinned(MessageId id, bool pinned) {
+  const auto found = m_tree.find(id);
+  if (found == m_tree.end()) {
+    return engine::fail(engine::ErrorCode::kNotFound, "there is no such message in this chat");
+  }
+  VITRINE_TRY(m_store.setMessagePinned(id, pinned));
+  found->second.pinned = pinned;
+  if (m_answer.id == id) m_answer.pinned = pinned;
+  if (const int row = rowOf(id); row >= 0) {
+    m_rows[static_cast<std::size_t>(row)].message.pinned = pinned;
+    emit messageChanged(row);
+  }
+  return {};
 }
 
 void ChatSession::emitUsage() {

@@ -11,13 +11,7 @@ using namespace engine;
 bool ChatSession::forecast(const QString& text) {
   dropForecast();
   if (isRunning() || !m_engine.info() || text.trimmed().isEmpty()) return false;
-  std::vector<Message> messages = path();
-  Message question;
-  question.role = Role::kUser;
-  question.text = text;
-  messages.push_back(std::move(question));
-  m_forecastRequest = m_engine.forecast(
-      makeTurnRequest(m_conversation, messages, branchName(), m_engine, m_settings).request);
+  m_forecastRequest = m_engine.forecast(nextTurn(text).request);
   return true;
 }
 

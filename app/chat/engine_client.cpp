@@ -219,7 +219,9 @@ void EngineClient::dispatch(const Event& event) {
           }
           emit loadFailed(e.id, e.error, e.kept);
         } else if constexpr (std::is_same_v<T, TurnStarted>) {
-          emit turnStarted(e.id, e.promptTokens, e.reusedTokens, e.droppedMessages);
+          m_turns.insert(e.id);  // of the API server, too
+          noteBusy();
+          emit turnStarted(e.id, e.promptTokens, e.reusedTokens, e.dropped);
         } else if constexpr (std::is_same_v<T, PrefillProgressed>) {
           emit prefillProgressed(e.id, e.done, e.total, e.remainingMs);
         } else if constexpr (std::is_same_v<T, TokensReady>) {

@@ -72,7 +72,8 @@ class EngineClient final : public QObject {
   /// `kept`: the model that was there before still is.
   void loadFailed(quint64 id, const vitrine::engine::Error& error, bool kept);
 
-  void turnStarted(quint64 id, int promptTokens, int reusedTokens, int droppedMessages);
+  /// `dropped`: messages of the prompt that the context policy left out.
+  void turnStarted(quint64 id, int promptTokens, int reusedTokens, const std::vector<int>& dropped);
   /// `remainingMs` until the first token, by estimate; −1: not known.
   void prefillProgressed(quint64 id, int done, int total, double remainingMs);
   void tokensReady(quint64 id, const QString& text,

@@ -39,6 +39,7 @@ PromptMessages promptMessages(const Conversation& conversation, const std::vecto
     if (message.role == Role::kUser) {
       if (!messages.empty() && messages.back().role == "user") {
         messages.back().content += "\n\n" + text;
+        messages.back().pinned = messages.back().pinned || message.pinned;
         prompt.origins.back().push_back(index);
         continue;
       }
@@ -50,6 +51,7 @@ PromptMessages promptMessages(const Conversation& conversation, const std::vecto
     const bool withIds = !message.tokenIds.empty() && idsUsable(message);
     messages.push_back({toUtf8(toString(message.role)), std::move(text),
                         withIds ? message.tokenIds : std::vector<engine::TokenId>{}});
+    messages.back().pinned = message.pinned;
     prompt.origins.push_back({index});
   }
   return prompt;

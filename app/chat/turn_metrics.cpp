@@ -80,6 +80,11 @@ QJsonObject toJson(const TurnMetrics& metrics) {
   json[QLatin1String("prefilled_tokens")] = r.prefilledTokens;
   json[QLatin1String("generated_tokens")] = r.generatedTokens;
   json[QLatin1String("dropped_messages")] = r.droppedMessages;
+  if (!r.dropped.empty()) {
+    QJsonArray dropped;
+    for (const int message : r.dropped) dropped.append(message);
+    json[QLatin1String("dropped")] = dropped;
+  }
   json[QLatin1String("seed")] = QString::number(r.seed);
   json[QLatin1String("ttft_ms")] = rounded(r.ttftMs);
   if (metrics.firstPaintMs > 0) {
@@ -170,6 +175,8 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.prefilledTokens = intOf(json, "prefilled_tokens");
   r.generatedTokens = intOf(json, "generated_tokens");
   r.droppedMessages = intOf(json, "dropped_messages");
+  const QJsonArray dropped = json.value(QLatin1String("dropped")).toArray();
+  for (const QJsonValue message : dropped) r.dropped.push_back(message.toInt(-1));
   r.seed = json.value(QLatin1String("seed")).toString().toULongLong();
   r.ttftMs = numberOf(json, "ttft_ms");
   metrics.firstPaintMs = numberOf(json, "first_paint_ms");

@@ -28,8 +28,7 @@ TurnRequest makeTurnRequest(const Conversation& conversation, const std::vector<
   request.sampling = samplingInForce(conversation, engine, settings);
   request.conversation = toUtf8(conversation.uuid);
   request.branch = toUtf8(branch);
-  request.contextPolicy =
-      conversation.dropOldest ? ContextPolicy::kDropOldest : settings.contextPolicy();
+  request.contextPolicy = conversation.contextPolicy.value_or(settings.contextPolicy());
   for (const QJsonObject& limits : {settings.samplingDefaults(), conversation.sampling}) {
     const QJsonValue limit = limits.value(QLatin1String("max_tokens"));
     if (limit.isDouble()) request.maxTokens = std::max(0, limit.toInt());

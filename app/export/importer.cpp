@@ -70,6 +70,7 @@ void readOwnFields(const QJsonObject& json, Message& message) {
   message.state = stateOf(json.value(QLatin1String("state")).toString());
   message.error = json.value(QLatin1String("error")).toString();
   message.metrics = json.value(QLatin1String("metrics")).toObject();
+  message.pinned = json.value(QLatin1String("pinned")).toBool();
   const QJsonArray ids = json.value(QLatin1String("token_ids")).toArray();
   for (const QJsonValue id : ids) {
     if (!id.isDouble() || id.toInt(-1) < 0) {
@@ -141,7 +142,11 @@ std::optional<Draft> readOwn(const QJsonObject& json) {
       QDateTime::fromString(json.value(QLatin1String("updated")).toString(), Qt::ISODateWithMs);
   const QJsonObject settings = json.value(QLatin1String("settings")).toObject();
   c.sampling = settings.value(QLatin1String("sampling")).toObject();
-  c.dropOldest = settings.value(QLatin1String("drop_oldest")).toBool();
+  c.contextPolicy =
+      contextPolicyFromString(settings.value(QLatin1String("context_policy")).toString());
+  if (settings.value(QLatin1String("drop_oldest")).toBool()) {  // as earlier versions wrote it
+    c.contextPolicy = engine::ContextPolicy::kDropOldest;
+  }
   const QString use = settings.value(QLatin1String("system_prompt_use")).toString();
   c.systemPromptUse = use == QLatin1String("drop") ? SystemPromptUse::kDrop
                       : use == QLatin1String("merge_into_first_user")

@@ -16,6 +16,7 @@ QJsonObject messageJson(const Message& message) {
       {QStringLiteral("role"), toString(message.role)},
       {QStringLiteral("content"), message.text},
       {QStringLiteral("created"), message.created.toUTC().toString(Qt::ISODateWithMs)}};
+  if (message.pinned) json.insert(QStringLiteral("pinned"), true);
   if (message.role == Role::kAssistant) {
     json.insert(QStringLiteral("state"), toString(message.state));
     if (!message.error.isEmpty()) json.insert(QStringLiteral("error"), message.error);
@@ -58,10 +59,13 @@ QByteArray toJsonDocument(const ExportDocument& document) {
     if (!onPath.contains(message.id)) others.append(messageJson(message));
   }
   const char* uses[] = {"system", "merge_into_first_user", "drop"};
-  const QJsonObject settings{{QStringLiteral("sampling"), c.sampling},
-                             {QStringLiteral("drop_oldest"), c.dropOldest},
-                             {QStringLiteral("system_prompt_use"),
-                              QLatin1String(uses[static_cast<int>(c.systemPromptUse)])}};
+  QJsonObject settings{{QStringLiteral("sampling"), c.sampling},
+                       {QStringLiteral("system_prompt_use"),
+                        QLatin1String(uses[static_cast<int>(c.systemPromptUse)])}};
+  if (c.contextPolicy) {
+    settings.insert(QStringLiteral("context_policy"),
+                    QLatin1String(engine::toString(*c.contextPolicy)));
+  }
   QJsonObject json{{QStringLiteral("format"), QStringLiteral("vitrine-conversation")},
                    {QStringLiteral("version"), 1},
                    {QStringLiteral("generator"), QStringLiteral("Vitrine " VITRINE_VERSION)},

@@ -222,8 +222,10 @@ Result<void> ConversationStore::setSystemPromptUse(ConversationId id, SystemProm
   return {};
 }
 
-Result<void> ConversationStore::setDropOldest(ConversationId id, bool on) {
-  VITRINE_TRY(update(id, "drop_oldest", on, false));
+Result<void> ConversationStore::setContextPolicy(ConversationId id,
+                                                 std::optional<engine::ContextPolicy> policy) {
+  const QString name = policy ? QString::fromLatin1(engine::toString(*policy)) : QStringLiteral("");
+  VITRINE_TRY(update(id, "context_policy", name, false));
   emit conversationChanged(id);
   return {};
 }

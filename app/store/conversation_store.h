@@ -40,7 +40,9 @@ class ConversationStore final : public QObject {
   engine::Result<void> rename(ConversationId id, const QString& title);
   engine::Result<void> setSystemPrompt(ConversationId id, const QString& text);
   engine::Result<void> setSystemPromptUse(ConversationId id, SystemPromptUse use);
-  engine::Result<void> setDropOldest(ConversationId id, bool on);
+  /// None: as the settings say.
+  engine::Result<void> setContextPolicy(ConversationId id,
+                                        std::optional<engine::ContextPolicy> policy);
   engine::Result<void> setSampling(ConversationId id, const QJsonObject& sampling);
   engine::Result<void> setPinned(ConversationId id, bool pinned);
   engine::Result<void> setColour(ConversationId id, int colour);
@@ -73,6 +75,8 @@ class ConversationStore final : public QObject {
   /// Text, ids, state, error, metrics and model of an answer that ended.
   engine::Result<void> finish(const Message& message);
   engine::Result<void> setMetrics(MessageId id, const QJsonObject& metrics);
+  /// Whether it stays in the prompt by ContextPolicy::kKeepPinned.
+  engine::Result<void> setMessagePinned(MessageId id, bool pinned);
   engine::Result<void> setActiveLeaf(ConversationId id, MessageId leaf);
   /// A whole conversation from elsewhere. `messages[i].parent` is 1 + the index of its parent in
   /// the list (which stands before it), 0 for a root.

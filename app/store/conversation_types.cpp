@@ -34,4 +34,13 @@ QString toString(MessageState state) {
   return {};
 }
 
+std::optional<engine::ContextPolicy> contextPolicyFromString(const QString& text) {
+  using engine::ContextPolicy;
+  for (const ContextPolicy policy :
+       {ContextPolicy::kStop, ContextPolicy::kDropOldest, ContextPolicy::kKeepPinned}) {
+    if (text == QLatin1String(engine::toString(policy))) return policy;
+  }
+  return std::nullopt;
+}
+
 }  // namespace vitrine::app

@@ -4,9 +4,10 @@
 #include <QJsonObject>
 #include <QMetaType>
 #include <QString>
+#include <optional>
 #include <vector>
 
-#include "engine/base/types.h"
+#include "engine/engine_types.h"
 
 namespace vitrine::app {
 
@@ -28,6 +29,9 @@ QString toString(MessageState state);  // "complete", "streaming", "stopped", "f
 /// How a system prompt reaches a model whose template refuses system messages.
 enum class SystemPromptUse { kAsSystem, kMergeIntoFirstUser, kDrop };
 
+/// "stop", "drop_oldest", "keep_pinned"; none for any other text.
+std::optional<engine::ContextPolicy> contextPolicyFromString(const QString& text);
+
 /// What a person sees as one chat, without its messages.
 struct Conversation {
   ConversationId id = 0;
@@ -36,9 +40,10 @@ struct Conversation {
   bool titleIsAutomatic = true;
   QString systemPrompt;
   SystemPromptUse systemPromptUse = SystemPromptUse::kAsSystem;
-  bool dropOldest = false;  ///< the person chose to leave out the oldest turns at the limit
-  QJsonObject sampling;     ///< only what differs from the defaults
-  int colour = 0;           ///< 0 to 7
+  /// What happens when the context is full; none: as the settings say.
+  std::optional<engine::ContextPolicy> contextPolicy;
+  QJsonObject sampling;  ///< only what differs from the defaults
+  int colour = 0;        ///< 0 to 7
   bool pinned = false;
   QDateTime created, updated;
   QDateTime trashed;  ///< invalid: not in the trash
@@ -58,6 +63,7 @@ struct Message {
   QDateTime created;
   QJsonObject metrics;  ///< see turn_metrics.h
   QString model;        ///< which model answered
+  bool pinned = false;  ///< stays in the prompt by ContextPolicy::kKeepPinned
 };
 
 }  // namespace vitrine::app

@@ -122,6 +122,16 @@ Result<void> ConversationStore::setMetrics(MessageId id, const QJsonObject& metr
   return {};
 }
 
+Result<void> ConversationStore::setMessagePinned(MessageId id, bool pinned) {
+  auto done = sqlite::run(
+      m_connection, QStringLiteral("UPDATE messages SET pinned = ? WHERE id = ?"), {pinned, id});
+  if (!done) return tl::unexpected(done.error());
+  if (done->numRowsAffected() == 0) {
+    return engine::fail(ErrorCode::kNotFound, "there is no message {}", id);
+  }
+  return {};
+}
+
 Result<void> ConversationStore::setActiveLeaf(ConversationId id, MessageId leaf) {
   return rows::setLeaf(m_connection, id, leaf, false);
 }

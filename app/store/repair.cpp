@@ -4,6 +4,7 @@
 #include <QDateTime>
 #include <QFile>
 #include <QFileInfo>
+#include <QStringList>
 #include <QUuid>
 #include <functional>
 #include <set>
@@ -38,10 +39,24 @@ qint64 readRun(const QString& connection, const QString& select, bool ascending,
   return last;
 }
 
+// A file of an earlier version lacks the columns that came later: NULL in their place.
+QString presentColumns(const QString& connection, const char* table, const char* columns) {
+  std::set<QString> present;
+  auto query = sqlite::run(
+      connection,
+      QStringLiteral("SELECT name FROM pragma_table_info('%1')").arg(QLatin1String(table)));
+  while (query && query->next()) present.insert(query->value(0).toString());
+  QStringList wanted = QString::fromLatin1(columns).split(QStringLiteral(", "));
+  for (QString& column : wanted) {
+    if (!present.empty() && !present.contains(column)) column = QStringLiteral("NULL");
+  }
+  return wanted.join(QStringLiteral(", "));
+}
+
 void readTable(const QString& connection, const char* table, const char* columns,
                const RowReader& take) {
-  const QString select =
-      QStringLiteral("SELECT %1 FROM %2").arg(QLatin1String(columns), QLatin1String(table));
+  const QString select = QStringLiteral("SELECT %1 FROM %2")
+                             .arg(presentColumns(connection, table, columns), QLatin1String(table));
   std::set<qint64> seen;
   const qint64 low = readRun(connection, select, true, seen, take);
   const qint64 high = readRun(connection, select, false, seen, take);

@@ -43,6 +43,11 @@ const std::vector<sqlite::Migration> kMigrations = {
       "CREATE INDEX messages_of_conversation ON messages(conversation)",
       "CREATE INDEX messages_of_parent ON messages(parent)",
       "CREATE INDEX messages_streaming ON messages(state) WHERE state = 'streaming'"}},
+    // A policy by name in place of drop_oldest, which stays as it was; pinned messages.
+    {2,
+     {"ALTER TABLE conversations ADD COLUMN context_policy TEXT NOT NULL DEFAULT ''",
+      "UPDATE conversations SET context_policy = 'drop_oldest' WHERE drop_oldest = 1",
+      "ALTER TABLE messages ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0"}},
 };
 
 QVariant orNull(qint64 id) {
@@ -80,10 +85,11 @@ std::span<const sqlite::Migration> conversationMigrations() {
 }
 
 const char* const kConversationColumns =
-    "id, uuid, title, title_automatic, system_prompt, system_prompt_use, drop_oldest, sampling, "
-    "colour, pinned, created, updated, trashed, active_leaf";
+    "id, uuid, title, title_automatic, system_prompt, system_prompt_use, context_policy, "
+    "sampling, colour, pinned, created, updated, trashed, active_leaf";
 const char* const kMessageColumns =
-    "id, conversation, parent, role, text, token_ids, state, error, created, metrics, model";
+    "id, conversation, parent, role, text, token_ids, state, error, created, metrics, model, "
+    "pinned";
 
 Conversation readConversation(const QSqlQuery& row, int first) {
   Conversation c;
@@ -93,7 +99,7 @@ Conversation readConversation(const QSqlQuery& row, int first) {
   c.titleIsAutomatic = row.value(first + 3).toBool();
   c.systemPrompt = row.value(first + 4).toString();
   c.systemPromptUse = static_cast<SystemPromptUse>(qBound(0, row.value(first + 5).toInt(), 2));
-  c.dropOldest = row.value(first + 6).toBool();
+  c.contextPolicy = contextPolicyFromString(row.value(first + 6).toString());
   c.sampling = readJson(row.value(first + 7));
   c.colour = row.value(first + 8).toInt() & 7;
   c.pinned = row.value(first + 9).toBool();
@@ -117,6 +123,7 @@ Message readMessage(const QSqlQuery& row, int first) {
   m.created = readTime(row.value(first + 8));
   m.metrics = readJson(row.value(first + 9));
   m.model = row.value(first + 10).toString();
+  m.pinned = row.value(first + 11).toBool();
   return m;
 }
 
@@ -127,7 +134,8 @@ QVariantList conversationValues(const Conversation& c) {
           c.titleIsAutomatic,
           notNull(c.systemPrompt),
           static_cast<int>(c.systemPromptUse),
-          c.dropOldest,
+          c.contextPolicy ? QString::fromLatin1(engine::toString(*c.contextPolicy))
+                          : QStringLiteral(""),
           compactJson(c.sampling),
           c.colour,
           c.pinned,
@@ -141,7 +149,7 @@ QVariantList messageValues(const Message& m) {
   return {orNull(m.id),           m.conversation,   orNull(m.parent),
           toString(m.role),       notNull(m.text),  toBlob(m.tokenIds),
           toString(m.state),      notNull(m.error), m.created.toMSecsSinceEpoch(),
-          compactJson(m.metrics), notNull(m.model)};
+          compactJson(m.metrics), notNull(m.model), m.pinned};
 }
 
 QString placeholders(const char* columns) {

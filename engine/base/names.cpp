@@ -27,6 +27,15 @@ const char* toString(Batching batching) {
   return batching == Batching::kStatic ? "static" : "continuous";
 }
 
+const char* toString(ContextPolicy policy) {
+  switch (policy) {
+    case ContextPolicy::kStop: return "stop";
+    case ContextPolicy::kDropOldest: return "drop_oldest";
+    case ContextPolicy::kKeepPinned: return "keep_pinned";
+  }
+  return "?";
+}
+
 const char* toString(StallCause cause) {
   switch (cause) {
     case StallCause::kNone: return "none";

@@ -23,6 +23,7 @@ struct ChatMessage {
   std::string role;     ///< "system", "user", "assistant", or what the template knows
   std::string content;  ///< UTF-8
   std::vector<TokenId> tokens;
+  bool pinned = false;  ///< ContextPolicy::kKeepPinned never leaves it out
 };
 
 /// A rendered prompt, piece by piece, with the origin of each piece. Only pieces written by the

@@ -13,7 +13,8 @@ class Tokenizer;
 
 struct BuiltPrompt {
   std::vector<TokenId> tokens;
-  int droppedMessages = 0;
+  std::vector<int> dropped;  ///< messages that the context policy left out, ascending
+  bool keepsPins = false;    ///< pinned messages stayed by the policy
   float renderMs = 0, tokenizeMs = 0;
 };
 
@@ -28,9 +29,8 @@ Error doesNotFit(const BuiltPrompt& prompt, int contextTokens);
 /// Renders and tokenizes a request for a context of `contextTokens`. Any thread.
 ///
 /// At least one token of the context is left for the answer. What does not fit is refused with
-/// kContextFull and both numbers, or with ContextPolicy::kDropOldest its oldest turns are left out;
-/// system messages at the beginning and the last question stay. Turns leave in steps of a quarter
-/// of the context, so that the next turns still begin with the same tokens and find them cached.
+/// kContextFull and both numbers, or some of its messages are left out by the request's policy (see
+/// planContext()).
 Result<BuiltPrompt> buildPrompt(const ChatTemplate& chatTemplate, const Tokenizer& tokenizer,
                                 const GenerateRequest& request, int contextTokens);
 

@@ -163,7 +163,7 @@ void Scheduler::announce(Turn& turn, Clock::duration matching) {
     m_records.totals.prefixQueries += length;
     m_records.totals.prefixHits += static_cast<std::uint64_t>(sequence.computed);
   }
-  m_listener(TurnStarted{turn.id(), sequence.length(), sequence.computed, turn.droppedMessages()});
+  m_listener(TurnStarted{turn.id(), sequence.length(), sequence.computed, turn.dropped()});
 }
 
 // ---------------------------------------------------------------- one batch

@@ -100,7 +100,8 @@ Forecast Scheduler::forecast(const BuiltPrompt& prompt) const {
       static_cast<std::uint64_t>(found.newBlocks) * m_backend.memory().kvBytesPerBlock;
   forecast.evictedBlocks = found.evictedBlocks;
   forecast.contextTokens = m_options.contextTokens;
-  forecast.droppedMessages = prompt.droppedMessages;
+  forecast.droppedMessages = static_cast<int>(prompt.dropped.size());
+  forecast.dropped = prompt.dropped;
   forecast.fits = fits(prompt, m_options.contextTokens);
   if (const StepCost& cost = m_records.costs.current(); cost.isReady() && forecast.fits) {
     QueueModel model = queueModel();

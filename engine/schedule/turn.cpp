@@ -36,12 +36,13 @@ Turn::Turn(RequestId id, GenerateRequest request, BuiltPrompt prompt, Language l
       m_name(
           std::make_shared<StepLog::Name>(StepLog::Name{m_request.conversation, m_request.branch})),
       m_outline(PromptOutline::of(m_request, static_cast<int>(prompt.tokens.size()),
-                                  prompt.droppedMessages)),
+                                  static_cast<int>(prompt.dropped.size()))),
       m_language(language),
       m_stop(std::move(stop)),
       m_sampler(m_request.sampling, m_request.sampling.seed.value_or(randomSeed())),
       m_text(m_request.stop),
       m_promptTokens(static_cast<int>(prompt.tokens.size())),
+      m_dropped(std::move(prompt.dropped)),
       m_arrival(arrival) {
   sequence.tokens = std::move(prompt.tokens);
   m_parts.render = prompt.renderMs;
@@ -146,7 +147,8 @@ TurnReport Turn::report(StopReason reason) const {
   report.reusedTokens = m_reuse.reusedTokens;
   report.prefilledTokens = m_wasAdmitted ? m_promptTokens - m_reuse.reusedTokens : 0;
   report.generatedTokens = m_generated;
-  report.droppedMessages = m_outline.droppedMessages;
+  report.droppedMessages = static_cast<int>(m_dropped.size());
+  report.dropped = m_dropped;
   report.seed = m_sampler.seed();
   report.ttft = m_parts;
   report.chunks = m_chunks;

@@ -53,7 +53,7 @@ class Turn final {
   void admitted(Clock::duration matching, ReuseReport reuse);
   bool wasAdmitted() const { return m_wasAdmitted; }
   int reusedTokens() const { return m_reuse.reusedTokens; }
-  int droppedMessages() const { return m_outline.droppedMessages; }
+  const std::vector<int>& dropped() const { return m_dropped; }
   const PromptOutline& outline() const { return m_outline; }
   const Tokenizer& tokenizer() const { return *m_language.tokenizer; }
 
@@ -107,6 +107,7 @@ class Turn final {
   Sampler m_sampler;
   AnswerText m_text;
   int m_promptTokens = 0;
+  std::vector<int> m_dropped;  // messages of the prompt that the context policy left out
   int m_generated = 0;
   bool m_wasAdmitted = false;
   ReuseReport m_reuse;

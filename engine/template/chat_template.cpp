@@ -172,6 +172,23 @@ bool ChatTemplate::acceptsSystemMessage() const {
                                [](const PromptPiece& piece) { return piece.message == 0; });
 }
 
+bool ChatTemplate::acceptsAnyOrder() const {
+  const ChatMessage question{"user", "Question", {}};
+  const ChatMessage answer{"assistant", "Answer", {}};
+  for (const auto& trial : {std::vector{question, question}, std::vector{answer, question},
+                            std::vector{question, answer, answer, question}}) {
+    const auto pieces = render(trial);
+    if (!pieces) return false;
+    for (int message = 0; message < static_cast<int>(trial.size()); ++message) {
+      if (std::none_of(pieces->begin(), pieces->end(),
+                       [&](const PromptPiece& piece) { return piece.message == message; })) {
+        return false;  // left out without a word
+      }
+    }
+  }
+  return true;
+}
+
 std::string joinPieces(const PromptPieces& pieces) {
   std::string text;
   for (const PromptPiece& piece : pieces) text += piece.text;

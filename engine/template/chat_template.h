@@ -36,9 +36,10 @@ class ChatTemplate {
   const std::string& source() const;
   /// Not empty when this is a substitute: why.
   const std::string& substituteReason() const;
-  /// Whether a system message, and a user message after a user message, are accepted; found by
-  /// trial.
+  /// Whether a system message is accepted; found by trial.
   bool acceptsSystemMessage() const;
+  /// Whether questions and answers may come in any order, or must take turns; found by trial.
+  bool acceptsAnyOrder() const;
 
  private:
   ChatTemplate();

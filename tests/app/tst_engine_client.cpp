@@ -46,6 +46,7 @@ class TestEngineClient : public QObject {
   void eventsOfATurnComeInOrderAndWhole();
   void tokensComeAtMostOnceAFrame();
   void severalTurnsRunTogether();
+  void turnsOfTheApiCountAsBusy();
   void cancelEndsATurnSoon();
   void firstPaintIsReportedOnce();
   void anEventLoopInsideASlotKeepsTheOrder();
@@ -162,6 +163,17 @@ void TestEngineClient::severalTurnsRunTogether() {
   QTRY_COMPARE_WITH_TIMEOUT(finished, 3, 60000);
   QCOMPARE(tokens.size(), std::size_t(3));
   for (const auto& [id, count] : tokens) QCOMPARE(count, 200);
+}
+
+void TestEngineClient::turnsOfTheApiCountAsBusy() {
+  AppFixture app;
+  QVERIFY(app.load(endlessModel(app)));
+  QSignalSpy busy(app.engine.get(), &EngineClient::busyChanged);
+  auto stream = app.engine->router().start(app.engine->engine(), requestFor("from outside", 20));
+  QTRY_COMPARE(busy.count(), 1);
+  QVERIFY(busy[0][0].toBool());
+  QTRY_COMPARE(busy.count(), 2);
+  QVERIFY(!app.engine->isBusy());
 }
 
 void TestEngineClient::cancelEndsATurnSoon() {

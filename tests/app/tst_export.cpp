@@ -282,7 +282,7 @@ void TestExport::jsonComesBackWithBranches() {
   other.text = QStringLiteral("the other answer");
   document.tree.push_back(other);
   document.conversation.sampling = {{QStringLiteral("temperature"), 0.5}};
-  document.conversation.dropOldest = true;
+  document.conversation.contextPolicy = engine::ContextPolicy::kKeepPinned;
   const auto bytes = exportBytes(document, ExportFormat::kJson);
   const auto report = importBytes(**store, *bytes, QStringLiteral("a.json"));
   QVERIFY2(report, report ? "" : report.error().message.c_str());
@@ -295,7 +295,7 @@ void TestExport::jsonComesBackWithBranches() {
   QCOMPARE(again->conversation.systemPrompt, document.conversation.systemPrompt);
   QCOMPARE(again->conversation.sampling, document.conversation.sampling);
   QCOMPARE(again->conversation.created, document.conversation.created);
-  QVERIFY(again->conversation.dropOldest);
+  QVERIFY(again->conversation.contextPolicy == engine::ContextPolicy::kKeepPinned);
   QCOMPARE(again->path.size(), document.path.size());
   for (std::size_t i = 0; i < document.path.size(); ++i) {
     QCOMPARE(again->path[i].text, document.path[i].text);

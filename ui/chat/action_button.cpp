@@ -19,6 +19,12 @@ void ActionButton::setRevealed(bool revealed) {
   update();
 }
 
+void ActionButton::setAlwaysShown(bool always) {
+  if (always == m_always) return;
+  m_always = always;
+  update();
+}
+
 QSize ActionButton::sizeHint() const {
   const Theme& theme = Theme::instance();
   const QFontMetrics metrics(theme.textFont(12));

@@ -12,7 +12,7 @@ class ActionButton final : public QPushButton {
   explicit ActionButton(const QString& text, QWidget* parent = nullptr);
   void setRevealed(bool revealed);
   /// Shows at all times.
-  void setAlwaysShown() { m_always = true; }
+  void setAlwaysShown(bool always = true);
   QSize sizeHint() const override;
 
  protected:

@@ -54,6 +54,7 @@ AnswerItem::AnswerItem(QWidget* parent) : MessageItem(parent) {
   m_copy = addAction(tr("Copy"), tr("Copy this answer as it was written"));
   m_edit = addAction(tr("Edit"), tr("Edit the question of this answer"));
   m_regenerate = addAction(tr("Regenerate"), tr("Write another answer, as a branch"));
+  addPinAction();
   m_why = addAction(QString(), tr("Why tokens had to be computed"));
   m_reason = new PlainLabel(LabelStyle::kMuted, this);
   m_reason->setWordWrap(true);
@@ -83,6 +84,8 @@ void AnswerItem::setRow(const app::MessageRow& row, bool running) {
   // The first text of a turn may come with its end.
   if (running && !m_running) m_paintDue = true;
   m_running = running;
+  showInContext(m_inContext);
+  showPinned(row.message.pinned);
   m_view->setSource(row.message.text);
   m_view->setStreaming(running && !row.message.text.isEmpty());
   m_view->setVisible(!row.message.text.isEmpty());
@@ -122,6 +125,7 @@ void AnswerItem::setRow(const app::MessageRow& row, bool running) {
   }
   m_copy->setVisible(!row.message.text.isEmpty());
   m_edit->setVisible(!running);
+  m_pin->setVisible(!row.message.text.isEmpty());
   m_regenerate->setVisible(!running);
   m_previous->setVisible(m_branchCount > 1);
   m_next->setVisible(m_branchCount > 1);
@@ -246,7 +250,7 @@ int AnswerItem::layoutFor(int width) {
     action->setGeometry(x, y, actionWidth, theme.px(22));
     x += actionWidth + (action == m_previous ? 0 : theme.px(4));
   }
-  return y + theme.px(kActionsHeight);
+  return placeLeftOutLine(width, y + theme.px(kActionsHeight));
 }
 
 void AnswerItem::paintEvent(QPaintEvent*) {

@@ -53,10 +53,7 @@ ChatView::ChatView(Services services, QWidget* parent)
     emit sessionStarted(fresh);
     m_composer->setDraft(text);
   });
-  connect(m_composer, &Composer::dropOldestWanted, this, [this] {
-    if (m_session) report(m_store.setDropOldest(m_session->conversation().id, true));
-    m_composer->refresh();
-  });
+  connect(m_composer, &Composer::contextWanted, this, &ChatView::contextWanted);
   connect(m_empty, &EmptyState::starterChosen, this, [this](const QString& text) {
     m_composer->setDraft(text);
     m_composer->focusInput();
@@ -69,6 +66,9 @@ ChatView::ChatView(Services services, QWidget* parent)
           [this] { Toast::of(this)->showMessage(tr("Copied"), 1500); });
   connect(m_transcript, &Transcript::regenerateRequested, this, [this](app::MessageId id) {
     if (m_session) report(m_session->regenerate(id));
+  });
+  connect(m_transcript, &Transcript::pinRequested, this, [this](app::MessageId id, bool pinned) {
+    if (m_session) report(m_session->setPinned(id, pinned));
   });
   connect(m_transcript, &Transcript::editAccepted, this,
           [this](app::MessageId id, const QString& text) {

@@ -45,6 +45,7 @@ class ChatView final : public QWidget {
   void modelWanted();
   /// A check of the chat's cache began: its panel can be shown.
   void cacheProofStarted();
+  void contextWanted();  ///< what leaves the prompt when the context is full?
 
  protected:
   void resizeEvent(QResizeEvent* event) override;

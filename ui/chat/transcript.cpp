@@ -158,6 +158,8 @@ MessageItem* Transcript::makeItem(int row) {
   connect(item, &MessageItem::regenerateRequested, this,
           [this, id] { emit regenerateRequested(id); });
   connect(item, &MessageItem::cacheProofRequested, this, &Transcript::cacheProofRequested);
+  connect(item, &MessageItem::pinRequested, this,
+          [this, id](bool pinned) { emit pinRequested(id, pinned); });
   connect(item, &MessageItem::branchRequested, this,
           [this, id](int step) { emit branchRequested(id, step); });
   connect(item, &MessageItem::wayOutChosen, this,
@@ -183,6 +185,9 @@ void Transcript::fillItem(int row) {
   const bool streams = running && m_session->streamingRow() == row;
   const app::MessageRow& message = m_session->rows()[row];
   slot.item->setRow(message, slot.isUser ? running : streams);
+  const bool nextIsIn = row + 1 >= int(m_session->rows().size()) ||
+                        m_session->rows()[std::size_t(row) + 1].inContext;
+  slot.item->setEndsLeftOut(!message.inContext && nextIsIn);
   if (auto* answer = qobject_cast<AnswerItem*>(slot.item); answer && streams) {
     answer->setLive(m_session->phase(), m_live);
   } else if (answer && m_session->failure() && row + 1 == int(m_slots.size())) {
@@ -208,6 +213,7 @@ void Transcript::onMessageChanged(int row) {
   }
   m_slots[row].id = m_session->rows()[row].message.id;
   fillItem(row);
+  if (row > 0) fillItem(row - 1);  // where what was left out ends
   relayout();
 }
 
@@ -436,12 +442,21 @@ void Transcript::setHighlight(const QString& needle, int row, int occurrence) {
   }
 }
 
-void Transcript::moveFocus(int step) {
-  int current = -1;
+int Transcript::focusedRow() const {
   const QWidget* focus = QApplication::focusWidget();
   for (int row = 0; row < int(m_slots.size()); ++row) {
-    if (m_slots[row].item && focus && m_slots[row].item->isAncestorOf(focus)) current = row;
+    if (m_slots[row].item && focus && m_slots[row].item->isAncestorOf(focus)) return row;
   }
+  return -1;
+}
+
+void Transcript::togglePin() {
+  const int row = focusedRow() >= 0 ? focusedRow() : int(m_slots.size()) - 1;
+  if (MessageItem* item = itemOf(row)) item->togglePin();
+}
+
+void Transcript::moveFocus(int step) {
+  const int current = focusedRow();
   const int count = int(m_slots.size());
   if (count == 0) return;
   const int next = current < 0 ? count - 1 : std::clamp(current + step, 0, count - 1);

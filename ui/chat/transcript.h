@@ -43,6 +43,8 @@ class Transcript final : public QAbstractScrollArea {
   void copyRow(int row);
   /// Opens the editor in the last question (Ctrl+Shift+E); false: there is none.
   bool editLastQuestion();
+  /// Pins the message that has the focus, else the last one, or takes its pin away.
+  void togglePin();
 
   /// Marks a text in all messages that have widgets, now and later; empty: none.
   void setHighlight(const QString& needle, int row, int occurrence);
@@ -51,6 +53,7 @@ class Transcript final : public QAbstractScrollArea {
   void linkChosen(const QString& target);
   void wayOutChosen(vitrine::app::WayOut way, vitrine::app::MessageId message);
   void regenerateRequested(vitrine::app::MessageId message);
+  void pinRequested(vitrine::app::MessageId message, bool pinned);
   void editAccepted(vitrine::app::MessageId question, const QString& text);
   void branchRequested(vitrine::app::MessageId message, int step);
   void cacheProofRequested();
@@ -86,6 +89,7 @@ class Transcript final : public QAbstractScrollArea {
   int gapBefore(int row) const;
   void placeToEndButton();
   void moveFocus(int step);
+  int focusedRow() const;
 
   void onMessageChanged(int row);
   void updateStreamingRow();

@@ -32,6 +32,7 @@ UserItem::UserItem(QWidget* parent) : MessageItem(parent) {
   m_more->hide();
   m_copy = addAction(tr("Copy"), tr("Copy this message"));
   m_edit = addAction(tr("Edit"), tr("Edit this message; the answer is written anew as a branch"));
+  addPinAction();
   m_previous = addAction(QStringLiteral("‹"), tr("Previous version of this message"));
   m_next = addAction(QStringLiteral("›"), tr("Next version of this message"));
   connect(m_more, &QPushButton::clicked, this,
@@ -68,6 +69,8 @@ void UserItem::setRow(const app::MessageRow& row, bool running) {
     m_inContext = row.inContext;
     update();
   }
+  showInContext(m_inContext);
+  showPinned(row.message.pinned);
   if (newText) {
     m_source = row.message.text;
     const QString shown = shownText();
@@ -124,9 +127,12 @@ int UserItem::layoutFor(int width) {
     x -= size.width();
     action->setGeometry(x, theme.px(9), size.width(), size.height());
   }
-  int below = 0;
+  const QSize pin = m_pin->sizeHint();
+  m_pin->setGeometry(left - theme.px(4) - pin.width(), theme.px(9) + pin.height(), pin.width(),
+                     pin.height());
+  int below = std::max(0, m_pin->geometry().bottom() + 1 - y);
   if (m_branchCount > 1) {
-    below = theme.px(kActionsRow);
+    below = std::max(below, theme.px(kActionsRow));
     const QFontMetrics metrics(theme.textFont(12));
     const QString place = tr("%1 / %2").arg(m_branchIndex + 1).arg(m_branchCount);
     const int next = m_next->sizeHint().width();
@@ -134,7 +140,7 @@ int UserItem::layoutFor(int width) {
     m_next->setGeometry(width - next, y + theme.px(2), next, theme.px(22));
     m_previous->setGeometry(width - 2 * next - placeWidth, y + theme.px(2), next, theme.px(22));
   }
-  return y + below;
+  return placeLeftOutLine(width, y + below);
 }
 
 void UserItem::paintEvent(QPaintEvent*) {
@@ -180,6 +186,7 @@ void UserItem::beginEdit() {
   m_more->hide();
   m_copy->hide();
   m_edit->hide();
+  m_pin->hide();
   m_editor->show();
   m_save->show();
   m_cancel->show();
@@ -202,6 +209,7 @@ void UserItem::endEdit(bool accept) {
   m_text->show();
   m_copy->show();
   m_edit->show();
+  m_pin->show();
   m_more->setVisible(shownText().size() < m_source.size());
   m_text->setFocus();
   emit heightChanged();

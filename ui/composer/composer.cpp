@@ -85,9 +85,10 @@ Composer::Composer(app::EngineClient& engine, app::Settings& settings, QWidget* 
   m_notice = new PlainLabel(LabelStyle::kBody, m_noticeCard);
   m_notice->setWordWrap(true);
   notice->addWidget(m_notice, 1);
-  m_noticeDrop = new QPushButton(tr("Leave out the oldest turns"), m_noticeCard);
+  m_noticeContext = new QPushButton(tr("What would leave…"), m_noticeCard);
+  m_noticeContext->setObjectName("noticeContext");
   m_noticeNewChat = new QPushButton(tr("New chat with this text"), m_noticeCard);
-  notice->addWidget(m_noticeDrop);
+  notice->addWidget(m_noticeContext);
   notice->addWidget(m_noticeNewChat);
   auto* dismiss = new QPushButton(QStringLiteral("✕"), m_noticeCard);
   dismiss->setProperty("kind", "quiet");
@@ -161,7 +162,7 @@ Composer::Composer(app::EngineClient& engine, app::Settings& settings, QWidget* 
   connect(m_stop, &QPushButton::clicked, this, &Composer::stopRequested);
   connect(m_tune, &QToolButton::clicked, this, &Composer::openChatSettings);
   connect(dismiss, &QPushButton::clicked, this, [this] { showNotice({}); });
-  connect(m_noticeDrop, &QPushButton::clicked, this, &Composer::dropOldestWanted);
+  connect(m_noticeContext, &QPushButton::clicked, this, &Composer::contextWanted);
   connect(m_noticeNewChat, &QPushButton::clicked, this, [this] { emit newChatWanted(draft()); });
   connect(&engine, &app::EngineClient::modelLoaded, this, &Composer::countDraft);
   connect(&engine, &app::EngineClient::modelUnloaded, this, &Composer::countDraft);
@@ -382,7 +383,7 @@ void Composer::refresh() {
 void Composer::showNotice(const QString& text) {
   m_noticeIsForecast = false;
   m_notice->setText(text);
-  m_noticeDrop->hide();
+  m_noticeContext->hide();
   m_noticeNewChat->hide();
   m_noticeCard->setVisible(!text.isEmpty());
 }

@@ -63,7 +63,8 @@ class Composer final : public QWidget {
   void sendRequested(const QString& text);
   void stopRequested();
   void newChatWanted(const QString& text);
-  void dropOldestWanted();
+  /// What leaves the prompt when the context is full?
+  void contextWanted();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -98,7 +99,7 @@ class Composer final : public QWidget {
   QWidget* m_column;
   QFrame* m_noticeCard;
   PlainLabel* m_notice;
-  QPushButton *m_noticeDrop, *m_noticeNewChat;
+  QPushButton *m_noticeContext, *m_noticeNewChat;
   QWidget* m_chips;
   QHBoxLayout* m_chipsLayout;
   InputBox* m_input;

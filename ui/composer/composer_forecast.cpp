@@ -146,8 +146,8 @@ void Composer::showContextNotice(bool tooLong, int used, int limit) {
   const bool running = m_session && m_session->isRunning();
   if (tooLong) {
     const bool alone = m_draftTokens >= limit;
-    const bool drops = m_settings.contextPolicy() == engine::ContextPolicy::kDropOldest ||
-                       (m_session && m_session->conversation().dropOldest);
+    const bool drops = (m_session ? m_session->contextPolicy() : m_settings.contextPolicy()) !=
+                       engine::ContextPolicy::kStop;
     QString text;
     if (alone) {
       text = tr("This message has %1 tokens; the context holds %2. Shorten it, or set a larger "
@@ -169,7 +169,7 @@ void Composer::showContextNotice(bool tooLong, int used, int limit) {
     }
     showNotice(text);
     m_noticeIsForecast = true;
-    m_noticeDrop->setVisible(!alone && !drops);
+    m_noticeContext->setVisible(!alone && m_session);
     m_noticeNewChat->setVisible(!alone && !drops);
   } else if (m_noticeIsForecast && !running) {
     showNotice({});

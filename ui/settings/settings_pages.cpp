@@ -284,17 +284,18 @@ void EnginePage::apply() {
 ChatsPage::ChatsPage(app::Settings& settings, QWidget* parent) : SettingsPage(tr("Chats"), parent) {
   auto* policy = new SegmentedSwitch(
       {},
-      {{tr("Say so and stop"), tr("The answer ends, or the message is not sent; nothing is lost")},
-       {tr("Leave out the oldest turns"),
-        tr("The system prompt and the last question stay; the chat shows what was left out")}},
+      {{tr("Stop"), tr("The answer ends, or the message is not sent; nothing is lost")},
+       {tr("Leave out oldest turns"),
+        tr("The system prompt and the last question stay; the chat shows what was left out")},
+       {tr("Keep pinned"),
+        tr("The same, but messages that you pinned stay in the prompt")}},
       this);
   policy->setObjectName("contextPolicy");
   policy->setAccessibleName(tr("When the context is full"));
-  policy->setCurrent(settings.contextPolicy() == engine::ContextPolicy::kDropOldest ? 1 : 0);
+  policy->setCurrent(static_cast<int>(settings.contextPolicy()));
   connect(policy, &SegmentedSwitch::chosen, this, [&settings, policy](int index) {
     policy->setCurrent(index);
-    settings.setContextPolicy(index == 1 ? engine::ContextPolicy::kDropOldest
-                                         : engine::ContextPolicy::kStop);
+    settings.setContextPolicy(static_cast<engine::ContextPolicy>(index));
   });
   addWide(new PlainLabel(tr("When the context is full"), LabelStyle::kBody, this));
   addWide(policy);
@@ -421,6 +422,9 @@ KeysPage::KeysPage(QWidget* parent) : SettingsPage(tr("Keys"), parent) {
       {tr("Ctrl+R"), tr("Regenerate the last answer")},
       {tr("Ctrl+Shift+E"), tr("Edit the last question")},
       {tr("Ctrl+Shift+C"), tr("Copy the last answer")},
+      {tr("Ctrl+Shift+P"), tr("Pin a message, or take its pin away")},
+      {tr("Ctrl+Shift+K"), tr("Compare two configurations")},
+      {tr("Alt+Up, Alt+Down"), tr("Previous and next message")},
       {tr("Ctrl+B"), tr("Show or hide the side bar")},
       {tr("Ctrl+I"), tr("Show or hide the inspector")},
       {tr("Ctrl+L"), tr("Choose a model")},
