@@ -12,7 +12,6 @@
 #include <QJsonObject>
 #include <QMimeData>
 #include <QPainter>
-#include <QShortcut>
 #include <QStackedWidget>
 #include <QThread>
 #include <QTimer>
@@ -35,10 +34,10 @@
 #include "ui/chat/transcript.h"
 #include "ui/common/format.h"
 #include "ui/common/toast.h"
+#include "ui/compare/compare_page.h"
 #include "ui/composer/composer.h"
 #include "ui/export/export_menu.h"
 #include "ui/inspector/inspector_panel.h"
-#include "ui/lab/lab_page.h"
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
 #include "ui/settings/settings_dialog.h"
@@ -168,12 +167,7 @@ void MainWindow::buildLayout() {
   m_chat = new ChatView(m_services, m_middle);
   m_middle->addWidget(m_chat);
   m_opener = new ModelOpener(m_services.engine, m_services.settings, this);
-  m_modelsPage = new ModelsPage(m_services.engine, m_services.settings, *m_opener,
-                                m_services.paths.models, m_middle);
-  m_middle->addWidget(m_modelsPage);
-  m_labPage = new LabPage(m_services.engine, m_services.settings,
-                          m_services.paths.data + QStringLiteral("/lab"), m_middle);
-  m_middle->addWidget(m_labPage);
+  addPages();
   m_exportMenu = new ExportMenu(m_services.store, this);
   m_server = new app::LocalServer(m_services.engine, m_services.settings, this);
   m_inspectorPlace->layout()->addWidget(makeLine(m_inspectorPlace, Qt::Vertical));
@@ -195,35 +189,6 @@ void MainWindow::buildLayout() {
           [this] { setInspectorWanted(!isInspectorShown()); });
 }
 
-void MainWindow::buildShortcuts() {
-  const auto key = [this](const QKeySequence& sequence, auto action) {
-    auto* shortcut = new QShortcut(sequence, this);
-    connect(shortcut, &QShortcut::activated, this, action);
-  };
-  key(Qt::CTRL | Qt::Key_N, [this] { newChat(); });
-  key(Qt::CTRL | Qt::Key_K, [this] {
-    setSideBarWanted(true);
-    m_sideBar->focusSearch();
-  });
-  key(Qt::CTRL | Qt::Key_F, [this] { m_chat->openFind(); });
-  key(Qt::CTRL | Qt::Key_B, [this] { setSideBarWanted(!isSideBarShown()); });
-  key(Qt::CTRL | Qt::Key_I, [this] { setInspectorWanted(!isInspectorShown()); });
-  key(Qt::CTRL | Qt::SHIFT | Qt::Key_L, [this] { openPage(m_labPage); });
-  key(Qt::CTRL | Qt::Key_L, [this] { m_topBar->openModelMenu(); });
-  key(Qt::CTRL | Qt::Key_O, [this] { m_opener->openWithDialog(this); });
-  key(Qt::CTRL | Qt::Key_R, [this] { m_chat->regenerateLast(); });
-  key(Qt::CTRL | Qt::SHIFT | Qt::Key_E, [this] { m_chat->editLast(); });
-  key(Qt::CTRL | Qt::SHIFT | Qt::Key_C, [this] { m_chat->copyLastAnswer(); });
-  key(Qt::CTRL | Qt::Key_Comma, [this] { openSettings(); });
-  key(Qt::CTRL | Qt::Key_Slash, [this] { openSettings("keys"); });
-  key(Qt::CTRL | Qt::Key_Plus, [this] { zoom(1); });
-  key(Qt::CTRL | Qt::Key_Equal, [this] { zoom(1); });
-  key(Qt::CTRL | Qt::Key_Minus, [this] { zoom(-1); });
-  key(Qt::CTRL | Qt::Key_0, [this] { zoom(0); });
-  key(Qt::Key_F2, [this] { m_sideBar->renameCurrent(); });
-  key(QKeySequence::Quit, [this] { close(); });
-}
-
 void MainWindow::connectParts() {
   connect(m_sideBar, &SideBar::newChatRequested, this, &MainWindow::newChat);
   connect(m_sideBar, &SideBar::conversationChosen, this, &MainWindow::openConversation);
@@ -232,18 +197,15 @@ void MainWindow::connectParts() {
   });
   connect(m_sideBar, &SideBar::exportRequested, this, &MainWindow::exportConversation);
   connect(m_sideBar, &SideBar::importRequested, this, &MainWindow::chooseChatFile);
-  m_sideBar->addEntry(tr("Lab"), tr("measure the trade-offs"), [this] { openPage(m_labPage); });
-  m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
-  m_sideBar->addEntry(tr("Settings"), QStringLiteral("Ctrl+,"), [this] { openSettings(); });
   connect(m_chat, &ChatView::sessionStarted, this, &MainWindow::showSession);
   connect(m_chat, &ChatView::modelWanted, this, &MainWindow::openModelsPage);
   connect(m_chat, &ChatView::cacheProofStarted, this,
           [this] { m_inspector->showTab(QStringLiteral("latency")); });
   connect(m_topBar, &TopBar::modelsPageWanted, this, &MainWindow::openModelsPage);
+  connect(m_topBar, &TopBar::contextWanted, this, &MainWindow::openContextDialog);
+  connect(m_chat, &ChatView::contextWanted, this, &MainWindow::openContextDialog);
   connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
   connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });
-  connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closePage);
-  connect(m_labPage, &LabPage::closeWanted, this, &MainWindow::closePage);
   connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
   connect(&m_services.engine, &app::EngineClient::loadFailed, this,
           [this](quint64 id, const engine::Error& error, bool) {
@@ -282,6 +244,7 @@ void MainWindow::showSession(app::ChatSession* session) {
   if (m_chat->session()) disconnect(m_chat->session(), nullptr, this, nullptr);
   m_chat->setSession(session);
   m_inspector->setSession(session);
+  m_comparePage->setSession(session);
   m_sideBar->setCurrent(session ? session->conversation().id : 0);
   if (session) {
     connect(session, &app::ChatSession::contextUsage, this, &MainWindow::updateContext);
@@ -391,36 +354,6 @@ void MainWindow::openFirstModel(const std::filesystem::path& wanted) {
   });
   connect(search, &QThread::finished, search, &QObject::deleteLater);
   search->start();
-}
-
-void MainWindow::noteLoadFailure(const std::filesystem::path& path, const QString& message, bool) {
-  openModelsPage();
-  m_modelsPage->showFailure(path, message);
-}
-
-bool MainWindow::isModelsPageShown() const {
-  return m_middle->currentWidget() == m_modelsPage;
-}
-
-bool MainWindow::isChatShown() const {
-  return m_middle->currentWidget() == m_chat;
-}
-
-void MainWindow::openPage(QWidget* page) {
-  m_middle->setCurrentWidget(page);
-  page->setFocus();
-  arrange();
-}
-
-void MainWindow::openModelsPage() {
-  openPage(m_modelsPage);
-}
-
-void MainWindow::closePage() {
-  if (isChatShown()) return;
-  m_middle->setCurrentWidget(m_chat);
-  m_chat->composer()->focusInput();
-  arrange();
 }
 
 void MainWindow::openSettings(const QString& page) {

@@ -20,6 +20,7 @@ class LocalServer;
 namespace vitrine::ui {
 
 class ChatView;
+class ComparePage;
 class ExportMenu;
 class InspectorPanel;
 class LabPage;
@@ -55,6 +56,7 @@ class MainWindow final : public QMainWindow {
   TopBar* topBar() const { return m_topBar; }
   ModelsPage* modelsPage() const { return m_modelsPage; }
   LabPage* labPage() const { return m_labPage; }
+  ComparePage* comparePage() const { return m_comparePage; }
   bool isModelsPageShown() const;
   /// Shows a page in place of the chat; Escape, its closeWanted() or opening a chat ends it.
   void openPage(QWidget* page);
@@ -75,6 +77,7 @@ class MainWindow final : public QMainWindow {
  private:
   void keepArchive();
   void buildLayout();
+  void addPages();
   void buildShortcuts();
   void connectParts();
   void applySettings();
@@ -87,6 +90,7 @@ class MainWindow final : public QMainWindow {
   void noteLoadFailure(const std::filesystem::path& path, const QString& message, bool kept);
   void exportConversation(app::ConversationId id);
   void openModelsPage();
+  void openContextDialog();
   void closePage();
   bool isChatShown() const;
   void chooseChatFile();
@@ -110,6 +114,7 @@ class MainWindow final : public QMainWindow {
   ModelOpener* m_opener = nullptr;
   ModelsPage* m_modelsPage = nullptr;
   LabPage* m_labPage = nullptr;
+  ComparePage* m_comparePage = nullptr;
   ExportMenu* m_exportMenu = nullptr;
   app::LocalServer* m_server = nullptr;
   bool m_sideBarWanted = true;

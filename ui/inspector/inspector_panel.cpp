@@ -14,6 +14,7 @@
 #include "ui/common/engine_switching.h"
 #include "ui/common/toast.h"
 #include "ui/inspector/attention/attention_tab.h"
+#include "ui/inspector/batch/batch_tab.h"
 #include "ui/inspector/cache/block_text.h"
 #include "ui/inspector/cache/cache_tab.h"
 #include "ui/inspector/latency/latency_tab.h"
@@ -41,6 +42,7 @@ InspectorTab* make(QWidget* parent) {
 constexpr TabEntry kTabs[] = {
     {"cache", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Cache"), &make<CacheTab>},
     {"latency", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Latency"), &make<LatencyTab>},
+    {"batch", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Batch"), &make<BatchTab>},
     {"precision", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Precision"),
      &make<PrecisionTab>},
     {"attention", QT_TRANSLATE_NOOP("vitrine::ui::InspectorPanel", "Attention"),

@@ -25,6 +25,7 @@ QLabel[kind="fault"] { color: $faultInk; }
 
 QFrame[kind="panel"] { background: $panel; border: none; }
 QFrame[kind="card"] { background: $panel; border: 1px solid $line; border-radius: §7; }
+QFrame[kind="card"][chosen="true"] { border: 1px solid $accent; }
 QFrame[kind="bubble"] { background: $bubble; border: none; border-radius: §10; }
 QFrame[kind="chip"], QFrame[kind="segments"] {
   background: $raised; border: 1px solid $line; border-radius: §7; }

@@ -155,7 +155,10 @@ void MenuChip::paintEvent(QPaintEvent*) {
 
 // -------------------------------------------------------------------------------- context bar
 
-ContextBar::ContextBar(QWidget* parent) : QWidget(parent) {
+ContextBar::ContextBar(QWidget* parent) : QAbstractButton(parent) {
+  setFocusPolicy(Qt::StrongFocus);
+  setCursor(Qt::PointingHandCursor);
+  setAttribute(Qt::WA_Hover);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   followTheme(this);
   setUse(0, 0);
@@ -167,7 +170,8 @@ void ContextBar::setUse(int usedTokens, int limitTokens) {
   m_limit = limitTokens;
   setAccessibleName(m_limit > 0 ? tr("Context: %1 of %2 tokens").arg(m_used).arg(m_limit)
                                 : tr("Context: no model"));
-  setToolTip(m_limit > 0 ? tr("%1 of %2 tokens of the context are used; %3 are free.")
+  setToolTip(m_limit > 0 ? tr("%1 of %2 tokens of the context are used; %3 are free.\n"
+                                  "Click to see what leaves when it is full.")
                                .arg(countText(m_used), countText(m_limit),
                                     countText(std::max(0, m_limit - m_used)))
                          : tr("The context appears once a model is loaded."));
@@ -189,6 +193,7 @@ QString ContextBar::figures() const {
 
 QString ContextBar::caption() const {
   if (m_limit > 0 && m_used >= m_limit * 0.95) return tr("Context full");
+  if (m_limit > 0 && m_used >= m_limit * 0.80) return tr("Full soon");
   return tr("Context");
 }
 
@@ -206,7 +211,7 @@ QSize ContextBar::sizeHint() const {
 void ContextBar::paintEvent(QPaintEvent*) {
   const Tokens& tokens = look().tokens();
   QPainter painter(this);
-  paintChip(painter, rect(), false, false);
+  paintChip(painter, rect(), hasFocus(), underMouse());
   const double share = m_limit > 0 ? std::min(1.0, double(m_used) / m_limit) : 0;
   const bool nearLimit = share >= 0.80;
   const bool full = share >= 0.95;

@@ -46,8 +46,8 @@ class MenuChip final : public QAbstractButton {
 };
 
 /// Tokens of the chat against the context's limit: a bar and both figures. Turns to caution at
-/// 80 %, to fault at 95 %, with a word for it.
-class ContextBar final : public QWidget {
+/// 80 %, to fault at 95 %, with a word for it. A click asks what leaves when it is full.
+class ContextBar final : public QAbstractButton {
   Q_OBJECT
  public:
   explicit ContextBar(QWidget* parent = nullptr);

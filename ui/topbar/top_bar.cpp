@@ -122,6 +122,8 @@ TopBar::TopBar(app::EngineClient& engine, app::Settings& settings, QWidget* pare
 
   row->addStretch(1);
   m_context = new ContextBar(this);
+  m_context->setObjectName("contextChip");
+  connect(m_context, &ContextBar::clicked, this, &TopBar::contextWanted);
   row->addWidget(m_context);
   m_device = new DeviceChip(this);
   row->addWidget(m_device);

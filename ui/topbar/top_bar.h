@@ -45,6 +45,8 @@ class TopBar final : public QWidget {
   /// A recent model was chosen.
   void modelWanted(const std::filesystem::path& path);
   void openFileWanted();
+  /// What leaves the prompt when the context is full?
+  void contextWanted();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
