@@ -188,10 +188,13 @@ void TurnChart::paintEvent(QPaintEvent*) {
   painter.setPen(tokens.muted);
   const double labelWidth = look().px(46);
   const int step = std::max(1, int(std::ceil(labelWidth * count / std::max(area.width(), 1.0))));
+  double end = -1;  // of the label before
   for (int i = 0; i < count; i += step) {
     QRectF label(place(i).x() - labelWidth / 2, area.bottom() + 2, labelWidth, look().px(15));
     if (label.left() < 0) label.moveLeft(0);
     if (label.right() > width()) label.moveRight(width());
+    if (label.left() < end - 4) continue;
+    end = label.right();
     const bool first = m_kind == Kind::kLine && i == 0;
     painter.drawText(label, (first ? Qt::AlignLeft : Qt::AlignHCenter) | Qt::AlignVCenter,
                      m_points[i].turn == 0 ? tr("start") : tr("turn %1").arg(m_points[i].turn));
