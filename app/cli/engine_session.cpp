@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 namespace vitrine::app::cli {
@@ -32,6 +33,7 @@ EngineSession::EngineSession(engine::EventListener tap)
     : m_tap(std::move(tap)), m_engine(std::make_unique<engine::Engine>([this](const Event& event) {
         if (m_tap) m_tap(event);
         const std::lock_guard lock(m_mutex);
+        m_lastEvent = std::chrono::steady_clock::now();
         if (!m_waiting) return;
         m_events.push_back(event);
         m_arrived.notify_one();
@@ -102,6 +104,21 @@ Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
       return tl::unexpected(failed->error);
     }
   }
+}
+
+std::shared_ptr<const engine::EngineSnapshot> EngineSession::idleSnapshot() const {
+  // The engine tells of a turn's end first and describes what is left then; that takes a moment.
+  constexpr auto kLongest = std::chrono::milliseconds(500);
+  std::unique_lock lock(m_mutex);
+  const auto ended = m_lastEvent;
+  lock.unlock();
+  const auto asked = std::chrono::steady_clock::now();
+  auto snapshot = m_engine->snapshot();
+  while (snapshot->time < ended && std::chrono::steady_clock::now() - asked < kLongest) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    snapshot = m_engine->snapshot();
+  }
+  return snapshot;
 }
 
 Result<engine::TurnReport> EngineSession::generate(engine::GenerateRequest request,

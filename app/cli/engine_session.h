@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -30,6 +31,8 @@ class EngineSession {
 
   /// Compares what is cached of the request's prompt with a cold prefill.
   engine::Result<engine::CacheProof> verify(engine::GenerateRequest request);
+  /// The state once the engine has noticed that nothing runs any more.
+  std::shared_ptr<const engine::EngineSnapshot> idleSnapshot() const;
 
   engine::Engine& engine() { return *m_engine; }
 
@@ -39,9 +42,10 @@ class EngineSession {
   void endWait();
 
   engine::EventListener m_tap;
-  std::mutex m_mutex;
+  mutable std::mutex m_mutex;
   std::condition_variable m_arrived;
-  std::deque<engine::Event> m_events;        // guarded by m_mutex
+  std::deque<engine::Event> m_events;                   // guarded by m_mutex
+  std::chrono::steady_clock::time_point m_lastEvent{};  // guarded by m_mutex
   bool m_waiting = false;  // guarded by m_mutex; events are kept only while it is set
   std::unique_ptr<engine::Engine> m_engine;  // last: its thread uses the members above
 };

@@ -97,6 +97,16 @@ Json toJson(const engine::TurnReport& report) {
   };
 }
 
+Json toJson(const engine::MemoryLedger& ledger) {
+  Json json{{"rss", ledger.rss}};
+  for (const auto& part : ledger.parts()) json[part.name] = part.bytes;
+  json["residual"] = ledger.residual();
+  json["kv_reserved"] = ledger.kvReserved;
+  json["gpu"] = ledger.gpu;
+  json["threads"] = ledger.threads;
+  return json;
+}
+
 void printJson(const Json& value) {
   printOut(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

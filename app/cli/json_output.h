@@ -4,12 +4,16 @@
 #include <string>
 
 #include "engine/engine_types.h"
+#include "engine/measure/memory_ledger.h"
 
 namespace vitrine::app::cli {
 
 /// The fields of one turn that scripts rely on.
 nlohmann::ordered_json toJson(const engine::TurnReport& report);
 nlohmann::ordered_json toJson(const engine::CacheProof& proof);
+
+/// Where the process's memory is, in bytes; `residual` is what the parts leave of `rss`.
+nlohmann::ordered_json toJson(const engine::MemoryLedger& ledger);
 
 /// One JSON document on a line of standard output. Bytes that are no UTF-8 become U+FFFD.
 void printJson(const nlohmann::ordered_json& value);

@@ -136,6 +136,9 @@ Result<engine::TurnReport> answer(const RunOptions& options, EngineSession& sess
   }
   Json json = toJson(done);
   json["kv_heads"] = info.config.nKvHeads;
+  if (options.json) {
+    json["memory"] = toJson(engine::readMemoryLedger(*session.idleSnapshot(), info.path));
+  }
   if (options.verify && done.stopReason != engine::StopReason::kCancelled) {
     VITRINE_ASSIGN(const auto proof, session.verify(withAnswer(request, done)));
     json["proof"] = toJson(proof);

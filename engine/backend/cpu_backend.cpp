@@ -88,7 +88,7 @@ Result<void> CpuBackend::configureCache(const KvShape& shape) {
   const std::uint64_t blockBytes = kvBytesPerBlock(m_config, shape);
   // Vectors of 16 values may read past the last head of the last block.
   VITRINE_ASSIGN(m_kv, HostMemory::map(blockBytes * static_cast<std::uint64_t>(shape.nBlocks) + 64,
-                                       "the blocks of the KV cache"));
+                                       "the blocks of the KV cache", MemoryUse::kKvCache));
   m_shape = shape;
   m_blockBytes = static_cast<std::size_t>(blockBytes);
   m_touched.assign((m_kv.bytes() + kTouchBytes - 1) / kTouchBytes, 0);

@@ -114,7 +114,8 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
     *e.to = cpu::planMatrix(fileMatrix(shape), formatFor(shape, mode), precision.groupSize);
     total += e.to->bytes();
   }
-  VITRINE_ASSIGN(weights->m_arena, HostMemory::map(total, "the packed weights"));
+  VITRINE_ASSIGN(weights->m_arena,
+                 HostMemory::map(total, "the packed weights", MemoryUse::kWeights));
 
   std::size_t done = 0;
   for (const Entry& e : list) {

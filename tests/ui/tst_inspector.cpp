@@ -3,6 +3,7 @@
 
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
+#include "ui/common/format.h"
 #include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
 #include "ui/common/toggle_switch.h"
@@ -239,15 +240,16 @@ class TestInspector : public QObject {
     Scene scene;
     QVERIFY(scene.ask(scene.session, "Name three colours."));
     QTest::qWait(1300);
-    const ui::MemoryLedger& memory = scene.inspector.state().memory;
+    const engine::MemoryLedger& memory = scene.inspector.state().memory;
     QVERIFY(memory.known);
     QVERIFY(memory.weights > 0);
-    const std::uint64_t sum = memory.weights + memory.modelFile + memory.kvUsed +
-                              memory.kvFreeResident + memory.workspace + memory.program +
-                              memory.unexplained;
-    // Counted parts may be a little more than what is resident, never less.
-    QVERIFY2(sum >= memory.rss, qPrintable(QString("%1 of %2").arg(sum).arg(memory.rss)));
-    QVERIFY2(sum < memory.rss * 1.2, qPrintable(QString("%1 of %2").arg(sum).arg(memory.rss)));
+    QVERIFY(memory.kvUsed > 0);
+    QCOMPARE(memory.rss, std::uint64_t(std::int64_t(memory.sum()) + memory.residual()));
+    QVERIFY2(std::abs(double(memory.residual())) <= 0.03 * double(memory.rss),
+             qPrintable(QString("%1 of %2").arg(memory.sum()).arg(memory.rss)));
+    const auto* sums = scene.find<ui::FigureGrid>("ledgerSums");
+    QCOMPARE(sums->figure("the system says"), ui::bytesText(memory.rss));
+    QCOMPARE(sums->figure("parts together"), ui::bytesText(memory.sum()));
   }
 
   void computedWeightBytesFollowTheShapes() {

@@ -65,7 +65,6 @@ class InspectorPanel final : public QWidget {
   app::Settings& m_settings;
   QPointer<app::ChatSession> m_session;
   InspectorState m_state;
-  MemoryWatch m_memoryWatch;
   QElapsedTimer m_sinceMemory;
   bool m_turnsChanged = true;
   std::function<std::vector<int>()> m_chatLengths;

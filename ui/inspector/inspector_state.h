@@ -10,7 +10,7 @@
 #include "app/chat/engine_client.h"
 #include "app/chat/turn_metrics.h"
 #include "engine/engine_types.h"
-#include "ui/inspector/memory_ledger.h"
+#include "engine/measure/memory_ledger.h"
 
 namespace vitrine::ui {
 
@@ -55,7 +55,7 @@ struct InspectorState {
   double proofSeconds = 0;
   bool canVerify = false;  ///< a chat with answers is open, and the engine is at rest with it
   LiveTurn live;
-  MemoryLedger memory;
+  engine::MemoryLedger memory;
   std::function<OwnerLook(const QString& conversation)> ownerLook;
 };
 

@@ -11,6 +11,7 @@
 #include "ui/inspector/cache/branch_list.h"
 #include "ui/inspector/cache/formula_view.h"
 #include "ui/inspector/cache/layout_view.h"
+#include "ui/inspector/cache/ledger_view.h"
 #include "ui/inspector/charts/turn_chart.h"
 #include "ui/theme/theme.h"
 
@@ -75,14 +76,8 @@ CacheTab::CacheTab(QWidget* parent) : InspectorTab(parent) {
 
   section = addSection(tr("Where the memory is"), &m_memoryTotal);
   m_memoryTotal->setToolTip(tr("What the system says this program holds in memory (RSS)"));
-  m_memoryBar = new StackedBar(11, this);
-  m_memoryBar->setAccessibleName(tr("Where the memory is"));
-  section->addWidget(m_memoryBar);
-  m_memoryLegend = new Legend(this);
-  section->addWidget(m_memoryLegend);
-  m_memoryNote = new PlainLabel(LabelStyle::kMuted, this);
-  m_memoryNote->setWordWrap(true);
-  section->addWidget(m_memoryNote);
+  m_ledger = new LedgerView(this);
+  section->addWidget(m_ledger);
   endSections();
 }
 
@@ -318,39 +313,8 @@ bool CacheTab::wantsStates() const {
 }
 
 void CacheTab::showMemory(const InspectorState& state) {
-  const MemoryLedger& memory = state.memory;
-  const Tokens& t = tokens();
-  m_memoryTotal->setText(memory.known ? bytesText(memory.rss) : QString());
-  QVector<StackedBar::Part> parts;
-  QVector<Legend::Entry> legend;
-  const auto add = [&](const QString& name, std::uint64_t bytes, std::uint64_t inBar,
-                       const QColor& colour, MarkPattern pattern, const QString& meaning) {
-    if (bytes == 0) return;
-    const QString words = meaning + u'\n' + exactBytesText(bytes);
-    parts.append({name, double(inBar), colour, pattern, words});
-    legend.append({name, bytesText(bytes), colour, pattern, words});
-  };
-  add(tr("weights"), memory.weights, memory.weights, t.information, MarkPattern::kSolid,
-      tr("Weights in the form that is computed with"));
-  add(tr("model file"), memory.modelFile, memory.modelFile, t.information, MarkPattern::kHatched,
-      tr("Pages of the mapped file that are in memory; the system may drop them at any time"));
-  add(tr("KV used"), memory.kvUsed, memory.kvUsed, t.reused, MarkPattern::kSolid,
-      tr("Blocks that hold keys and values"));
-  add(tr("KV free"), memory.kvFree, memory.kvFreeResident, t.reused, MarkPattern::kHollow,
-      tr("Reserved for blocks and not used; %1 of it is in memory, the system gives the rest when "
-         "it is first written")
-          .arg(bytesText(memory.kvFreeResident)));
-  add(tr("workspace"), memory.workspace, memory.workspace, t.generated, MarkPattern::kDotted,
-      tr("Intermediate results of a step"));
-  add(tr("program"), memory.program, memory.program, t.faint, MarkPattern::kSolid,
-      tr("Code, libraries, fonts, and what the program held before a model was loaded"));
-  add(tr("unexplained"), memory.unexplained, memory.unexplained, t.fault, MarkPattern::kHatched,
-      tr("What the system counts and we cannot name: the chat's text, caches of the window, "
-         "memory that was freed and is not yet given back"));
-  m_memoryBar->setParts(parts);
-  m_memoryLegend->setEntries(legend);
-  m_memoryNote->setText(tr("The system does not tell what this program holds."));
-  m_memoryNote->setVisible(!memory.known);
+  m_memoryTotal->setText(state.memory.known ? bytesText(state.memory.rss) : QString());
+  m_ledger->showLedger(state.memory);
 }
 
 }  // namespace vitrine::ui

@@ -9,9 +9,9 @@ class BlockSection;
 class BranchList;
 class FormulaView;
 class LayoutView;
+class LedgerView;
 class Legend;
 class PlainLabel;
-class StackedBar;
 class TurnChart;
 
 /// What the KV cache holds: of this chat by the formula and by the allocator, over its turns,
@@ -53,9 +53,7 @@ class CacheTab final : public InspectorTab {
   PlainLabel* m_branchNote;
   LayoutView* m_layouts;
   PlainLabel* m_memoryTotal;
-  StackedBar* m_memoryBar;
-  Legend* m_memoryLegend;
-  PlainLabel* m_memoryNote;
+  LedgerView* m_ledger;
 };
 
 }  // namespace vitrine::ui
