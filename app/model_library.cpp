@@ -86,6 +86,8 @@ ModelEntry describeModel(const fs::path& path) {
   entry.architecture = toQString(model->architecture);
   entry.parameters = model->parameters;
   entry.contextLength = static_cast<int>(model->contextLength);
+  entry.weightNeeds = model->weightNeeds;
+  entry.mappedBytes = model->mappedBytes;
   entry.problem = toQString(model->problem);
   // All or nothing: whoever computes with the shapes divides by them.
   if (model->nLayers > 0 && model->nHeads > 0 && model->nKvHeads > 0 && model->headDim > 0) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "engine/model/inspect.h"
 #include "engine/model/model_config.h"
 
 namespace vitrine::app {
@@ -20,7 +21,9 @@ struct ModelEntry {
   int contextLength = 0;
   int parts = 1;
   engine::ModelConfig config;  ///< shapes; nLayers is 0 where they could not be read
-  QString problem;  ///< not empty: why it cannot be used, in one sentence
+  std::vector<engine::ModelInspection::WeightNeed> weightNeeds;  ///< empty where unknown
+  quint64 mappedBytes = 0;  ///< of the file, what is read while running
+  QString problem;          ///< not empty: why it cannot be used, in one sentence
 };
 
 /// Looks through folders (two levels deep) for model files. Reads headers only; a broken file is

@@ -20,6 +20,22 @@ struct InspectOptions {
   bool json = false;
 };
 
+/// What each way to run it would take, before anything is loaded.
+Json planJson(const ModelInspection& model) {
+  Json plan = Json::array();
+  for (const ModelInspection::WeightNeed& need : model.weightNeeds) {
+    ModelInspection regrouped = model;
+    regrouped.nKvHeads = need.kvHeads;
+    plan.push_back({{"weights", toString(need.mode)},
+                    {"kv_heads", need.kvHeads},
+                    {"weight_bytes", need.bytes},
+                    {"mapped_bytes", model.mappedBytes},
+                    {"kv_bytes_per_token", regrouped.kvBytesPerToken(KvType::kFp16)},
+                    {"kv_bytes_per_token_int8", regrouped.kvBytesPerToken(KvType::kInt8)}});
+  }
+  return plan;
+}
+
 Json toJson(const ModelInspection& model, std::uint64_t memory) {
   return {
       {"path", model.path.string()},
@@ -38,6 +54,7 @@ Json toJson(const ModelInspection& model, std::uint64_t memory) {
       {"context_length", model.contextLength},
       {"kv_bytes_per_token", model.kvBytesPerToken(KvType::kFp16)},
       {"kv_bytes_per_token_int8", model.kvBytesPerToken(KvType::kInt8)},
+      {"memory_plan", planJson(model)},
       {"memory_available", memory},
       {"context_that_fits", model.contextThatFits(memory, KvType::kFp16)},
       {"context_that_fits_int8", model.contextThatFits(memory, KvType::kInt8)},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/weight_bytes.h"
 #include "kernels/reference/dequantize.h"
 
 namespace vitrine::engine {
@@ -64,6 +65,21 @@ std::vector<CpuWeights::Entry> entries(CpuWeights& to, const Weights& from) {
   return list;
 }
 
+/// Lays out every matrix; the bytes that they take one after another.
+std::size_t plan(const std::vector<CpuWeights::Entry>& list, const WeightPrecision& precision,
+                 int own, int kvHeads) {
+  const KvGrouping grouping = kvGrouping(own, kvHeads);
+  std::size_t total = 0;
+  for (const CpuWeights::Entry& e : list) {
+    const TensorView shape = e.kv ? regroupedShape(*e.from, own, kvHeads) : *e.from;
+    const WeightMode mode =
+        e.kv ? regroupedMode(e.from->type, precision.weights, grouping) : precision.weights;
+    *e.to = cpu::planMatrix(fileMatrix(shape), formatFor(shape, mode), precision.groupSize);
+    total += e.to->bytes();
+  }
+  return total;
+}
+
 /// Packs one matrix on all threads. Tiles are independent, so the result is the same for any pool.
 cpu::PackReport pack(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, std::byte* out,
                      cpu::ThreadPool& pool, const std::stop_token& stop) {
@@ -101,19 +117,11 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
                                                            std::stop_token stop) {
   const Weights& from = model.weights();
   const int own = model.config().nKvHeads;
-  const KvGrouping grouping = kvGrouping(own, kvHeads);
   auto weights = std::make_unique<CpuWeights>();
   weights->layers.resize(from.layers.size());
   const std::vector<Entry> list = entries(*weights, from);
 
-  std::size_t total = 0;
-  for (const Entry& e : list) {
-    const TensorView shape = e.kv ? regroupedShape(*e.from, own, kvHeads) : *e.from;
-    const WeightMode mode =
-        e.kv ? regroupedMode(e.from->type, precision.weights, grouping) : precision.weights;
-    *e.to = cpu::planMatrix(fileMatrix(shape), formatFor(shape, mode), precision.groupSize);
-    total += e.to->bytes();
-  }
+  const std::size_t total = plan(list, precision, own, kvHeads);
   VITRINE_ASSIGN(weights->m_arena,
                  HostMemory::map(total, "the packed weights", MemoryUse::kWeights));
 
@@ -154,6 +162,31 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
   VITRINE_TRY(model.checkFile());
   if (progress) progress(kStage, 1.0);
   return weights;
+}
+
+std::uint64_t cpuWeightBytes(const Weights& from, int ownKvHeads, const WeightPrecision& precision,
+                             int kvHeads) {
+  CpuWeights weights;
+  weights.layers.resize(from.layers.size());
+  const std::size_t matrices =
+      plan(entries(weights, from), precision, ownKvHeads, kvHeads > 0 ? kvHeads : ownKvHeads);
+  std::uint64_t values = 0;
+  const auto add = [&](const TensorView& vector) {
+    if (vector) values += static_cast<std::uint64_t>(vector.rows * vector.cols);
+  };
+  const auto regrouped = [&](const TensorView& vector) {
+    if (vector) add(regroupedShape(vector, ownKvHeads, kvHeads > 0 ? kvHeads : ownKvHeads));
+  };
+  add(from.outputNorm);
+  for (const LayerWeights& layer : from.layers) {
+    for (const TensorView* vector :
+         {&layer.attentionNorm, &layer.ffnNorm, &layer.bq, &layer.qNorm, &layer.kNorm}) {
+      add(*vector);
+    }
+    regrouped(layer.bk);
+    regrouped(layer.bv);
+  }
+  return matrices + values * sizeof(float);
 }
 
 std::uint64_t CpuWeights::vectorBytes() const {

@@ -5,6 +5,8 @@
 #include <new>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/kv_regroup.h"
+#include "engine/backend/weight_bytes.h"
 #include "engine/base/display_text.h"
 #include "engine/model/architecture.h"
 #include "engine/model/gguf_file.h"
@@ -37,13 +39,25 @@ int looseInt(const GgufFile& file, std::string_view prefix, std::string_view nam
   return number <= 1 << 17 ? static_cast<int>(number) : 0;
 }
 
-/// All that loading would check, without keeping anything.
-Result<void> tryToRead(const GgufFile& file, std::vector<std::string>& warnings) {
+/// All that loading would check, without keeping anything but what the weights would take.
+Result<void> tryToRead(const GgufFile& file, ModelInspection& found) {
+  std::vector<std::string>& warnings = found.warnings;
   VITRINE_ASSIGN(const Architecture* architecture, architectureOf(file));
   VITRINE_ASSIGN(const ModelConfig config, readConfig(file, *architecture, warnings));
   VITRINE_ASSIGN(const Weights weights, readWeights(file, *architecture, config, warnings));
   VITRINE_ASSIGN(const auto tokenizer, Tokenizer::fromGguf(file, warnings));
-  return checkVocabulary(file, config, tokenizer->vocabSize());
+  VITRINE_TRY(checkVocabulary(file, config, tokenizer->vocabSize()));
+  found.mappedBytes = weights.tokenEmbedding.bytes();
+  for (const WeightMode mode :
+       {WeightMode::kNative, WeightMode::kFp16, WeightMode::kBf16, WeightMode::kInt8}) {
+    for (const int heads : possibleKvHeads(config.nHeads, config.nKvHeads)) {
+      WeightPrecision precision;
+      precision.weights = mode;
+      found.weightNeeds.push_back(
+          {mode, heads, cpuWeightBytes(weights, config.nKvHeads, precision, heads)});
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -56,6 +70,13 @@ std::uint64_t ModelInspection::kvBytesPerToken(KvType type) const {
   shape.type = type;
   shape.nKvHeads = nKvHeads;
   return kvBytesPerBlock(config, shape) / static_cast<std::uint64_t>(shape.blockSize);
+}
+
+std::uint64_t ModelInspection::weightBytes(WeightMode mode, int heads) const {
+  for (const WeightNeed& need : weightNeeds) {
+    if (need.mode == mode && need.kvHeads == heads) return need.bytes;
+  }
+  return 0;
 }
 
 std::int64_t ModelInspection::contextThatFits(std::uint64_t memoryBytes, KvType type) const {
@@ -96,7 +117,7 @@ Result<ModelInspection> inspectModel(const std::filesystem::path& path) {
     if (const GgufTensor* embedding = file->findTensor("token_embd.weight")) {
       found.vocabSize = static_cast<int>(std::min<std::uint64_t>(embedding->dims[1], 1 << 30));
     }
-    const Result<void> read = tryToRead(*file, found.warnings);
+    const Result<void> read = tryToRead(*file, found);
     found.supported = read.has_value();
     if (!read) found.problem = read.error().message;
     return found;

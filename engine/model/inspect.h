@@ -31,12 +31,23 @@ struct ModelInspection {
   std::int64_t contextLength = 0;  ///< tokens the model was trained for
   std::string chatTemplate;        ///< source; may be empty
 
+  /// What the weights would take in memory, as this program runs them.
+  struct WeightNeed {
+    WeightMode mode;
+    int kvHeads;  ///< that the model is run with
+    std::uint64_t bytes;
+  };
+  std::vector<WeightNeed> weightNeeds;  ///< every mode and number of heads; only where supported
+  std::uint64_t mappedBytes = 0;        ///< of the file, what is read while running
+
   bool supported = false;
   std::string problem;  ///< why it cannot be run; empty when it can
   std::vector<std::string> warnings;
 
   /// L × H_kv × D × 2 × bytes (+ scales); 0 where a number is missing.
   std::uint64_t kvBytesPerToken(KvType type) const;
+  /// 0 where nothing is known of that mode.
+  std::uint64_t weightBytes(WeightMode mode, int kvHeads) const;
   /// Tokens of context whose KV fits beside the weights (as in the file) in `memoryBytes`, at most
   /// contextLength; 0 where a number is missing or the weights alone are too large.
   std::int64_t contextThatFits(std::uint64_t memoryBytes, KvType type) const;

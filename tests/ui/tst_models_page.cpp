@@ -4,10 +4,13 @@
 #include <QListView>
 #include <QPushButton>
 #include <QSignalSpy>
+#include <QSpinBox>
 #include <QTest>
 
 #include "tests/ui/window_parts.h"
 #include "ui/common/plain_label.h"
+#include "ui/common/segmented_switch.h"
+#include "ui/models/memory_planner.h"
 #include "ui/models/model_details.h"
 #include "ui/models/model_list.h"
 #include "ui/models/model_opener.h"
@@ -113,6 +116,62 @@ class TestModelsPage : public QObject {
     QCOMPARE(ui::contextThatFits(entry, engine::KvType::kFp16, entry.bytes + 256 * 100), 100);
     QCOMPARE(ui::contextThatFits(entry, engine::KvType::kFp16, entry.bytes - 1), 0);
     QCOMPARE(ui::contextThatFits(entry, engine::KvType::kFp16, 1ULL << 40), 512);
+  }
+
+  void plannerTellsWhatLoadingWillTake() {
+    Scene scene([](Scene& s) { s.writeModel("models/tiny.gguf"); });
+    scene.choose(0);
+    auto* planner = scene.page->findChild<ui::MemoryPlanner*>();
+    QVERIFY(planner->isVisibleTo(scene.page.get()));
+    QCOMPARE(planner->warning(), QString());
+    const QString path = QString::fromStdString(scene.page->models().entryAt(0)->path.string());
+    const auto click = [&](const char* name, int index) {
+      auto* field = planner->findChild<ui::SegmentedSwitch*>(QString::fromLatin1(name));
+      QTest::mouseClick(field, Qt::LeftButton, {}, field->choiceRect(index).center());
+    };
+    // What it says before a load is what the engine holds after it, to the byte.
+    std::uint64_t weightsBefore = 0;
+    for (const int mode : {0, 1, 3}) {
+      click("planWeights", mode);
+      QVERIFY(planner->plan().weightBytes != weightsBefore);
+      weightsBefore = planner->plan().weightBytes;
+      engine::EngineConfig config = scene.settings.engineConfig();
+      config.backend = engine::BackendKind::kCpu;
+      config.precision.weights =
+          std::array{engine::WeightMode::kNative, engine::WeightMode::kFp16,
+                     engine::WeightMode::kBf16, engine::WeightMode::kInt8}[std::size_t(mode)];
+      scene.engine.load(app::toPath(path), config);
+      QVERIFY(scene.waitUntilSettled() && scene.engine.info());
+      QCOMPARE(planner->plan().weightBytes, scene.engine.info()->memory.weightBytes);
+      QCOMPARE(planner->plan().mappedBytes, scene.engine.info()->memory.mappedBytes);
+      QCOMPARE(planner->plan().kvBytesPerToken * 16, scene.engine.info()->memory.kvBytesPerBlock);
+      scene.engine.unload();
+      QTRY_VERIFY(!scene.engine.info());
+      scene.choose(0);
+    }
+    // 2 layers × 2 heads × 16 × 2 × 2 bytes; one head: half of it; INT8: half and scales.
+    QCOMPARE(planner->plan().kvBytesPerToken, std::uint64_t(256));
+    click("planHeads", 0);
+    QCOMPARE(planner->plan().kvBytesPerToken, std::uint64_t(128));
+    click("planKv", 1);
+    QVERIFY(planner->plan().kvBytesPerToken < 128);
+    click("planKv", 0);
+    click("planHeads", 1);
+
+    // Memory and context follow one another.
+    auto* memory = planner->findChild<QSpinBox*>("planMemory");
+    auto* context = planner->findChild<QSpinBox*>("planContext");
+    QCOMPARE(context->value(), 512);
+    context->setValue(100);
+    QCOMPARE(std::uint64_t(memory->value()),
+             (planner->plan().memoryFor(100) + (1 << 20) - 1) >> 20);
+    memory->setValue(2);
+    QCOMPARE(context->value(), 512);
+    QVERIFY(planner->figure("Chats of that length at a time").toInt() > 1);
+    // It warns where it will not fit.
+    scene.choose(0);
+    planner->showModel(*scene.page->models().entryAt(0), 1000);
+    QVERIFY2(planner->warning().contains("will not fit"), qPrintable(planner->warning()));
   }
 
   void aClickLoadsAndIsRemembered() {

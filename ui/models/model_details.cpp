@@ -11,6 +11,7 @@
 #include "ui/common/figure_grid.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
+#include "ui/models/memory_planner.h"
 #include "ui/models/model_list.h"
 
 namespace vitrine::ui {
@@ -57,6 +58,8 @@ ModelDetails::ModelDetails(QWidget* parent) : QWidget(parent) {
   column->addWidget(m_note);
   column->addSpacing(8);
   column->addWidget(m_load, 0, Qt::AlignLeft);
+  m_planner = new MemoryPlanner(this);
+  column->addWidget(m_planner);
   column->addStretch(1);
   showEntry(nullptr, false);
 }
@@ -71,6 +74,7 @@ void ModelDetails::showEntry(const app::ModelEntry* entry, bool loaded) {
   m_load->setVisible(entry && entry->problem.isEmpty());
   m_problem->setVisible(entry && !entry->problem.isEmpty());
   m_note->setVisible(true);
+  m_planner->hide();
   if (!entry) {
     m_figures->setRows({});
     m_note->setText(tr("Choose a model to see what it holds and what it needs."));
@@ -108,6 +112,10 @@ void ModelDetails::showEntry(const app::ModelEntry* entry, bool loaded) {
       add(tr("fits beside the weights"),
           tr("%1 tokens · %2").arg(countText(tokens), bytesText(perToken * std::uint64_t(tokens))),
           tr("At most the model's own context"));
+    }
+    if (!entry->weightNeeds.empty() && !loaded) {
+      m_planner->showModel(*entry, free);
+      m_planner->show();
     }
     const bool fits = free > entry->bytes;
     m_note->setText(fits ? tr("Computed from the file's shapes; weights as in the file.")

@@ -10,6 +10,7 @@ class QPushButton;
 namespace vitrine::ui {
 
 class FigureGrid;
+class MemoryPlanner;
 class PlainLabel;
 
 /// Tokens of context whose KV cache fits into `freeBytes`, at most the model's.
@@ -34,6 +35,7 @@ class ModelDetails final : public QWidget {
   PlainLabel* m_problem;
   FigureGrid* m_figures;
   PlainLabel* m_note;
+  MemoryPlanner* m_planner;
   QPushButton* m_load;
 };
 

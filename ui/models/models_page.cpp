@@ -9,6 +9,7 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QThread>
 #include <QTimer>
 #include <QUrl>
@@ -140,7 +141,14 @@ ModelsPage::ModelsPage(app::EngineClient& engine, app::Settings& settings, Model
   m_details = new ModelDetails(m_filled);
   connect(m_details, &ModelDetails::loadWanted, this, use);
   split->addWidget(m_view, 5);
-  split->addWidget(m_details, 4);
+  auto* detailsPlace = new QScrollArea(m_filled);
+  detailsPlace->setWidgetResizable(true);
+  detailsPlace->setFrameShape(QFrame::NoFrame);
+  detailsPlace->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  detailsPlace->viewport()->setAutoFillBackground(false);
+  detailsPlace->setWidget(m_details);
+  m_details->setAutoFillBackground(false);
+  split->addWidget(detailsPlace, 4);
   column->addWidget(m_filled, 1);
   m_empty = makeEmptyState();
   column->addWidget(m_empty, 1);
