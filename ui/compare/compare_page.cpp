@@ -128,6 +128,7 @@ QWidget* ComparePage::makePrompt() {
   m_prompt->setAccessibleName(tr("Prompt for both sides"));
   m_prompt->setPlaceholderText(tr("What both sides are asked"));
   m_prompt->setTabChangesFocus(true);
+  setFocusProxy(m_prompt);
   m_prompt->setFixedHeight(theme.px(64));
   column->addWidget(m_prompt);
   auto* row = new QHBoxLayout;

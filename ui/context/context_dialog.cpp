@@ -143,7 +143,8 @@ ContextDialog::Column ContextDialog::makeColumn(ContextPolicy policy, const QStr
   connect(column.list, &QListWidget::itemActivated, this, [this](const QListWidgetItem* item) {
     emit rowChosen(item->data(Qt::UserRole).toInt());
   });
-  layout->addWidget(column.list, 1);
+  layout->addWidget(column.list, 100);
+  layout->addStretch(1);  // in place of the list while there is none
   column.use = new QPushButton(tr("Use for this chat"), column.card);
   column.use->setObjectName("usePolicy");
   column.use->setAccessibleName(tr("%1: use for this chat").arg(name));

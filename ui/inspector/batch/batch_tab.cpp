@@ -20,6 +20,8 @@ namespace {
 constexpr int kColumns[] = {64, 128, 256};
 // Steps further apart than this do not belong to one stretch of work.
 constexpr double kPauseMs = 1000;
+// Medians of fewer steps are not compared with each other.
+constexpr int kFewestSteps = 8;
 
 // A name for a lane: the chat's title, or what else the engine works for ("API", "Compare A", …).
 StepLanes::Look laneLook(const InspectorState& state, const QString& key) {
@@ -143,6 +145,9 @@ void BatchTab::showLanes() {
        {tr("decode"), {}, t.generated, MarkPattern::kSolid, tr("A token of the answer")}});
   m_lanes->setSteps(steps, columnsWanted(),
                     [this](const QString& key) { return laneLook(m_state, key); });
+  // Room for a line each, so that nothing below moves when a step is told.
+  m_pointed->setMinimumHeight(Theme::instance().px(16) * (1 + m_lanes->laneCount()));
+  m_pointed->setAlignment(Qt::AlignTop | Qt::AlignLeft);
 }
 
 void BatchTab::showFigures() {
@@ -185,7 +190,10 @@ void BatchTab::showFigures() {
   }
   m_cost->setRows(rows);
   const BatchFigures::Size* two = figures.ofSize(2);
-  if (alone && two && alone->medianMs > 0) {
+  const auto isKnown = [](const BatchFigures::Size* size) {
+    return size && size->steps >= kFewestSteps && size->medianMs > 0;
+  };
+  if (isKnown(alone) && isKnown(two)) {
     const double more = two->medianMs / alone->medianMs - 1;
     m_costAside->setText(
         QStringLiteral("%1%2").arg(more >= 0 ? QStringLiteral("+") : QString(), percentText(more)));
@@ -196,10 +204,11 @@ void BatchTab::showFigures() {
                  rateText(two->tokensPerSecond()), rateText(alone->tokensPerSecond())));
   } else {
     m_costAside->setText(QString());
-    m_costNote->setText(!alone && !two ? tr("Known once an answer was written alone and another "
-                                            "beside it.")
-                        : alone        ? tr("Let a second chat answer at the same time to see it.")
-                                       : tr("Let one answer run alone to compare."));
+    m_costNote->setText(!isKnown(alone) && !isKnown(two)
+                            ? tr("Known once an answer was written alone and another beside it.")
+                        : isKnown(alone)
+                            ? tr("Let a second chat answer at the same time to see it.")
+                            : tr("Let one answer run alone to compare."));
   }
 }
 
