@@ -123,6 +123,14 @@ int runLabCommand(const LabOptions& options) {
   auto path = options.model.resolveModel();
   if (!path) return report(path.error());
   plan.model = *path;
+  // Minutes of measuring must not end in a folder that cannot be made.
+  std::error_code folderError;
+  std::filesystem::create_directories(options.folder, folderError);
+  if (!std::filesystem::is_directory(options.folder)) {
+    return report({engine::ErrorCode::kIo,
+                   fmt::format("cannot make the folder {}: {}", options.folder,
+                               folderError ? folderError.message() : "a file is in its place")});
+  }
 
   ProgressLine line;
   bool failed = false;
@@ -136,6 +144,10 @@ int runLabCommand(const LabOptions& options) {
   const StopOnInterrupt interrupt;
   auto result = lab::runLab(plan, listener, interrupt.token());
   line.clear();
+  if (!result && result.error().code == engine::ErrorCode::kCancelled) {
+    std::fputs("vitrine-cli: stopped; --resume goes on with the rows that are missing\n", stderr);
+    return kExitFailure;
+  }
   if (!result) return report(result.error());
   if (!plan.only.empty()) {  // the report holds what was asked for
     std::erase_if(result->rows, [&](const lab::LabRow& row) {

@@ -90,7 +90,7 @@ LabRow makeRow(const engine::ModelConfig& model, const std::vector<Choice>& choi
                                      nameOf(model.nHeads, model.nHeads))
                        : fmt::format("{} (against {})", nameOf(model.nHeads, gaining.kvHeads),
                                      nameOf(model.nHeads, own.kvHeads));
-  row.gain = fmt::format("{} less KV memory, {} decode at {}", factorText(row.gainFactor),
+  row.gain = fmt::format("{} less KV memory, {} decode at depth {}", factorText(row.gainFactor),
                          factorText(median(speed)), numberText(depth));
   if (grouped) {
     row.cost = "none: the model was trained so";

@@ -41,7 +41,7 @@ Result<std::vector<LoadCurve>> measureLoads(const LabContext& context,
                                                            widest, kLevels.back()),
                                                  context.stop));
   VITRINE_TRY(runLoad(*lab, specFor(context, 4, Batching::kContinuous), context.stop));  // warms
-  const int repeats = context.quick() ? 2 : 6;
+  const int repeats = context.quick() ? 3 : 8;
   const double parts = double(repeats) * kLevels.size() * kModes.size();
   double done = 0;
   for (std::size_t mode = 0; mode < kModes.size(); ++mode) {

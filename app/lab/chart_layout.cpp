@@ -162,7 +162,7 @@ ChartLayout layoutChart(const Chart& chart, double width, double height, double 
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
     const Series& series = chart.series[s];
     ChartLayout::Curve curve;
-    curve.series = static_cast<int>(s);
+    curve.series = series.colour >= 0 ? series.colour : static_cast<int>(s);
     curve.dashed = series.dashed;
     curve.dots = series.x.size() <= 12;
     for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {

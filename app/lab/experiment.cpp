@@ -115,6 +115,7 @@ std::string numberText(double value) {
 }
 
 std::string factorText(double factor) {
+  if (factor >= 0.1 && factor < 1) return fmt::format("{:.2f}×", factor);
   return numberText(factor) + "×";
 }
 

@@ -71,8 +71,8 @@ Result<LabRow> run(const LabContext& context) {
   };
   row.gainFactor = fp16Bytes / int8Bytes;
   row.gain = fmt::format("{} more context", factorText(row.gainFactor));
-  row.cost = fmt::format("{}, decode at {} {}", lossText(loss), numberText(depth),
-                         factorText(median(factors)));
+  row.cost = fmt::format("{}; decode {} at depth {}", lossText(loss), factorText(median(factors)),
+                         numberText(depth));
   row.measured = fmt::format("{} → {} per token", bytesText(fp16Bytes), bytesText(int8Bytes));
   row.how = fmt::format(
       "Bytes as the pool allocates them, scales included. {} tokens decoded at depth {} with each "

@@ -11,13 +11,9 @@ Json toJson(const Figure& figure) {
 }
 
 Json toJson(const Series& series) {
-  Json json = {{"id", series.id},
-               {"label", series.label},
-               {"x", series.x},
-               {"y", series.y},
-               {"dashed", series.dashed},
-               {"mark", series.mark},
-               {"mark_text", series.markText}};
+  Json json = {{"id", series.id},     {"label", series.label},       {"x", series.x},
+               {"y", series.y},       {"dashed", series.dashed},     {"colour", series.colour},
+               {"mark", series.mark}, {"mark_text", series.markText}};
   return json;
 }
 
@@ -61,6 +57,7 @@ Series seriesFrom(const Json& json) {
   series.y = numbersFrom(json.at("y"));
   series.y.resize(series.x.size(), NAN);
   series.dashed = json.at("dashed").get<bool>();
+  series.colour = json.at("colour").get<int>();
   series.mark = json.at("mark").get<int>();
   if (series.mark >= static_cast<int>(series.x.size())) series.mark = -1;
   series.markText = json.at("mark_text").get<std::string>();

@@ -29,6 +29,7 @@ struct Series {
   std::string id, label;
   std::vector<double> x, y;
   bool dashed = false;
+  int colour = -1;  ///< of the chart's four; −1: by its place among the curves
   int mark = -1;  ///< index of a point to be marked (the knee); −1: none
   std::string markText;
 };

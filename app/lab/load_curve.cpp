@@ -60,6 +60,7 @@ std::vector<Chart> loadCharts(const std::vector<LoadCurve>& curves) {
       series.id = fmt::format("{}_{}", mode, id);
       series.label = label;
       series.dashed = dashed;
+      series.colour = curve.batching == engine::Batching::kStatic ? 1 : 0;
       for (const LoadResult& level : curve.levels) {
         series.x.push_back(level.concurrency);
         series.y.push_back(level.*field);

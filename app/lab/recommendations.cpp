@@ -52,11 +52,12 @@ class Advisor {
     result.config.cache.type = int8Kv ? KvType::kInt8 : KvType::kFp16;
     result.config.cache.reuse = true;
     result.choice = fmt::format("{}, {} KV, reuse on", capitalized(best.words), kvWord(int8Kv));
-    result.figures = fmt::format("TTFT {:.0f} ms · TPOT {:.1f} ms", ttftMs(best), tpotMs(best));
+    result.figures = fmt::format("TTFT {} · TPOT {}", millisecondsText(ttftMs(best)),
+                                 millisecondsText(tpotMs(best)));
     result.rule = fmt::format(
-        "Least time for a prompt of {0:.0f} and an answer of {0:.0f} tokens ({1:.0f} ms) among "
+        "Least time for a prompt of {0:.0f} and an answer of {0:.0f} tokens ({1}) among "
         "weights close to FP16; KV in INT8 only where decoding at depth gains by it ({2}).",
-        kTokens, turnMs(best), factorText(m_kv->value("decode_factor")));
+        kTokens, millisecondsText(turnMs(best)), factorText(m_kv->value("decode_factor")));
     return result;
   }
 

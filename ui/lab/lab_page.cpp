@@ -131,10 +131,18 @@ LabPage::LabPage(app::EngineClient& engine, app::Settings& settings, const QStri
   connect(m_session, &LabSession::loadProgressed, m_load, &LoadForm::setProgress);
   connect(m_session, &LabSession::loadMeasured, m_load, &LoadForm::showCurve);
   connect(m_session, &LabSession::runningChanged, this, [this](bool running) {
+    if (running && !m_loadRuns) {
+      // The button that was pressed is about to be disabled; the focus must not wander down the
+      // page and scroll it.
+      m_progressCard->show();
+      m_stop->setFocus();
+    }
     if (!running) {
       m_table->setRunning({}, 0);
+      const bool hadFocus = m_stop->hasFocus();
       m_loadRuns = false;
       refresh();
+      if (hadFocus) m_run->setFocus();
     }
     updateButtons();
     emit runningChanged(running);
@@ -222,6 +230,13 @@ QWidget* LabPage::makeCharts() {
   m_cacheTime = new LabChart(
       tr("Time of each token with and without cache: from the row KV cache."), 210, card);
   m_cacheTotal = new LabChart(tr("Time of the whole answer with and without cache."), 210, card);
+  m_chartsHint =
+      new PlainLabel(tr("Charts will be here: throughput, time per token and time to the "
+                        "first token by chats at once, static against continuous, with "
+                        "the knee marked; each token's time with and without KV cache."),
+                     LabelStyle::kMuted, card);
+  m_chartsHint->setWordWrap(true);
+  column->addWidget(m_chartsHint);
   column->addWidget(m_throughput);
   const auto addPair = [&](QWidget* left, QWidget* right) {
     auto* row = new QHBoxLayout;
@@ -241,6 +256,12 @@ void LabPage::updateCharts() {
   m_ttft->setChart(chartOf(m_report, "batching", "ttft"));
   m_cacheTime->setChart(chartOf(m_report, "kv-cache", "kv_time"));
   m_cacheTotal->setChart(chartOf(m_report, "kv-cache", "kv_total"));
+  bool any = false;
+  for (LabChart* chart : {m_throughput, m_tpot, m_ttft, m_cacheTime, m_cacheTotal}) {
+    chart->setVisible(!chart->isEmpty());
+    any = any || !chart->isEmpty();
+  }
+  m_chartsHint->setVisible(!any);
 }
 
 // ---------------------------------------------------------------- what is shown

@@ -81,7 +81,7 @@ class LabPage final : public QWidget {
   app::lab::LabSession* m_session;
   app::lab::LabReport m_report;
   bool m_loadRuns = false;
-  PlainLabel *m_subtitle, *m_progressText, *m_notice;
+  PlainLabel *m_subtitle, *m_progressText, *m_notice, *m_chartsHint;
   QPushButton *m_export, *m_full, *m_run, *m_stop;
   QFrame* m_progressCard;
   QProgressBar* m_progress;

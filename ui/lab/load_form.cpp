@@ -1,6 +1,7 @@
 #include "ui/lab/load_form.h"
 
 #include <QDoubleSpinBox>
+#include <QEvent>
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QProgressBar>
@@ -23,6 +24,8 @@ QSpinBox* LoadForm::addNumber(const QString& name, int least, int most, int valu
   box->setRange(least, most);
   box->setValue(value);
   box->setAccessibleName(name);
+  box->setFocusPolicy(Qt::StrongFocus);
+  box->installEventFilter(this);
   return box;
 }
 
@@ -55,6 +58,8 @@ LoadForm::LoadForm(QWidget* parent) : QFrame(parent) {
   m_arrivals = new QDoubleSpinBox(m_fields);
   m_arrivals->setRange(0, 1000);
   m_arrivals->setSpecialValueText(tr("off"));
+  m_arrivals->setFocusPolicy(Qt::StrongFocus);
+  m_arrivals->installEventFilter(this);
   m_arrivals->setAccessibleName(tr("Chats that arrive a second"));
   m_batching = new SegmentedSwitch(tr("Batching"),
                                    {{tr("Continuous"), tr("Chats join at every step")},
@@ -63,9 +68,9 @@ LoadForm::LoadForm(QWidget* parent) : QFrame(parent) {
   m_batching->setCurrent(0);
   connect(m_batching, &SegmentedSwitch::chosen, m_batching, &SegmentedSwitch::setCurrent);
 
-  const auto place = [&](int row, int column, const QString& name,
+  const auto place = [&](int row, int pair, const QString& name,
                          std::initializer_list<QWidget*> boxes) {
-    grid->addWidget(new PlainLabel(name, LabelStyle::kMuted, m_fields), row, 2 * column);
+    grid->addWidget(new PlainLabel(name, LabelStyle::kMuted, m_fields), row, 2 * pair);
     auto* line = new QHBoxLayout;
     line->setSpacing(6);
     bool first = true;
@@ -75,7 +80,7 @@ LoadForm::LoadForm(QWidget* parent) : QFrame(parent) {
       line->addWidget(box);
     }
     line->addStretch();
-    grid->addLayout(line, row, 2 * column + 1);
+    grid->addLayout(line, row, 2 * pair + 1);
   };
   place(0, 0, tr("Prompt"), {m_promptLeast, m_promptMost});
   place(1, 0, tr("Answer"), {m_answerLeast, m_answerMost});
@@ -117,6 +122,16 @@ LoadForm::LoadForm(QWidget* parent) : QFrame(parent) {
   column->addLayout(charts);
   m_throughput->hide();
   m_times->hide();
+}
+
+/// Scrolling the page over a number must not change it.
+bool LoadForm::eventFilter(QObject* watched, QEvent* event) {
+  auto* widget = qobject_cast<QWidget*>(watched);
+  if (event->type() == QEvent::Wheel && widget && !widget->hasFocus()) {
+    event->ignore();
+    return true;
+  }
+  return QFrame::eventFilter(watched, event);
 }
 
 LoadSpec LoadForm::spec() const {

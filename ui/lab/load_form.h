@@ -36,6 +36,9 @@ class LoadForm final : public QFrame {
   void startWanted();
   void stopWanted();
 
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
  private:
   QSpinBox* addNumber(const QString& name, int least, int most, int value);
   QWidget* m_fields;

@@ -40,8 +40,8 @@ inline app::lab::LabRow weightsRow() {
   chart.xLabel = "chats";
   chart.yLabel = "tokens/s";
   chart.logX = true;
-  chart.series = {{"one", "one", {1, 2, 4, 8, 16}, {100, 190, 340, 400, 410}, false, 2, "knee"},
-                  {"two", "two", {1, 2, 4, 8, 16}, {90, 150, 200, 220, 230}, true, -1, ""}};
+  chart.series = {{"one", "one", {1, 2, 4, 8, 16}, {100, 190, 340, 400, 410}, false, -1, 2, "knee"},
+                  {"two", "two", {1, 2, 4, 8, 16}, {90, 150, 200, 220, 230}, true, -1, -1, ""}};
   row.charts = {chart};
   return row;
 }

@@ -49,6 +49,12 @@ class TestLabReal : public QObject {
     QCOMPARE(result.exitCode, 1);
     QVERIFY(result.err.contains("no-such-file.gguf"));
     QVERIFY(result.out.isEmpty());
+    QTemporaryDir dir;
+    QFile file(dir.filePath("taken"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    result = runCli({"lab", "-m", "no-such-file.gguf", "-o", file.fileName()});
+    QCOMPARE(result.exitCode, 1);
+    QVERIFY2(result.err.contains("taken"), result.err.constData());
     result = runCli({"lab", "-m", "x.gguf"});
     QCOMPARE(result.exitCode, 2);
   }
