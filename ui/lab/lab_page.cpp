@@ -397,7 +397,9 @@ void LabPage::startLoad() {
 }
 
 void LabPage::apply(const engine::EngineConfig& config) {
-  switchEngine(m_engine, m_settings, config);
+  engine::EngineConfig wanted = config;
+  wanted.archive = wantedConfig(m_engine, m_settings).archive;  // the lab keeps nothing on disk
+  switchEngine(m_engine, m_settings, wanted);
   updateButtons();
   Toast::of(this)->showMessage(tr("The next turn runs with this configuration."));
 }
