@@ -94,14 +94,17 @@ LabPage::LabPage(app::EngineClient& engine, app::Settings& settings, const QStri
   column->addWidget(m_notice);
   m_table = new LabTable(this);
   column->addWidget(m_table);
-  auto* cards = new QHBoxLayout;
+  auto* cardsPlace = new QWidget(this);
+  cardsPlace->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  auto* cards = new QHBoxLayout(cardsPlace);
+  cards->setContentsMargins(0, 0, 0, 0);
   cards->setSpacing(16);
   for (auto& card : m_cards) {
     card = new RecommendationCard(this);
     cards->addWidget(card, 1);
     connect(card, &RecommendationCard::applyWanted, this, &LabPage::apply);
   }
-  column->addLayout(cards);
+  column->addWidget(cardsPlace);
   column->addWidget(makeCharts());
   m_load = new LoadForm(this);
   column->addWidget(m_load);
@@ -397,6 +400,7 @@ void LabPage::startLoad() {
 }
 
 void LabPage::apply(const engine::EngineConfig& config) {
+  m_run->setFocus();  // the card's button is disabled now; the focus stays up here
   engine::EngineConfig wanted = config;
   wanted.archive = wantedConfig(m_engine, m_settings).archive;  // the lab keeps nothing on disk
   switchEngine(m_engine, m_settings, wanted);
