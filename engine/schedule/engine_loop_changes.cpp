@@ -1,0 +1,143 @@
+// Changing what runs: models, configurations, the pool.
+#include "engine/schedule/engine_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "engine/schedule/warm_up.h"
+
+namespace vitrine::engine {
+
+bool EngineLoop::takesEffectAtOnce(const Loaded& loaded) const {
+  return !loaded.backend && m_backend && m_backend->cacheShape().type == loaded.plan.shape.type &&
+         m_config.cache.blockSize == loaded.config.cache.blockSize &&
+         m_config.cache.budgetBytes == loaded.config.cache.budgetBytes &&
+         m_config.contextTokens == loaded.config.contextTokens;
+}
+
+void EngineLoop::applyPending() {
+  if (m_pending->stop.stop_requested()) {
+    const auto dropped = std::move(m_pending);
+    send(LoadFailed{dropped->id, Error{ErrorCode::kCancelled, "stopped on request"},
+                    m_model != nullptr});
+  } else if (takesEffectAtOnce(*m_pending)) {
+    const auto change = std::move(m_pending);
+    m_config = change->config;
+    m_scheduler->setOptions(schedulerOptions());
+    useArchive();
+    publishModel();
+    send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+    change->applied.set_value();
+  } else if (!m_scheduler || m_scheduler->isIdle()) {
+    const auto change = std::move(m_pending);
+    if (installBackend(*change)) {
+      send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+    }
+    publishSnapshot();
+    change->applied.set_value();
+  } else {
+    return;  // running turns finish first
+  }
+  for (auto& turn : m_held) m_scheduler->submit(std::move(turn));
+  m_held.clear();
+}
+
+/// Requires: no turn runs. False if it failed; the old state is then in force where that is
+/// possible.
+bool EngineLoop::installBackend(Loaded& loaded) {
+  setActive(false);
+  saveArchive();
+  m_scheduler.reset();
+  ReuseCause cause = ReuseCause::kPrecision;
+  std::string reason = "precision changed";
+  if (loaded.backend) {
+    if (m_backend && m_backend->config().nKvHeads != loaded.backend->config().nKvHeads) {
+      reason = "KV heads changed";
+    }
+    if (loaded.isNewModel) reason = "model changed";
+    m_backend = std::move(loaded.backend);
+  } else {
+    const KvShape before = m_backend->cacheShape();
+    if (loaded.plan.shape.type == before.type) {
+      cause = ReuseCause::kEvicted;
+      reason = "cache resized";
+    }
+    if (auto made = m_backend->configureCache(loaded.plan.shape); !made) {
+      const bool restored = m_backend->configureCache(before).has_value();
+      if (!restored) dropModel();
+      if (restored) makeScheduler();
+      publishModel();
+      send(LoadFailed{loaded.id, std::move(made).error(), restored});
+      return false;
+    }
+  }
+  m_model = loaded.model;
+  m_config = loaded.config;
+  m_contextTokens = loaded.plan.contextTokens;
+  m_records.history.emptied(cause, reason);
+  if (auto measured = measureSteps(loaded.preparedMs); !measured) {
+    dropModel();
+    publishModel();
+    send(LoadFailed{loaded.id, std::move(measured).error(), false});
+    return false;
+  }
+  makeScheduler();
+  publishModel();
+  return true;
+}
+
+/// Steps are measured once for each way of running, on the empty pool.
+Result<void> EngineLoop::measureSteps(double preparedMs) {
+  const KvShape& shape = m_backend->cacheShape();
+  const std::string key =
+      fmt::format("{} {} {} {} {} {} {} {} {}", m_model->fingerprint(), m_backend->info().name,
+                  m_backend->info().threads, toString(m_backend->precision().weights),
+                  toString(m_backend->precision().activations), m_backend->precision().groupSize,
+                  toString(shape.type), shape.nKvHeads, shape.blockSize);
+  StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_backend->config()));
+  if (cost.isReady()) return {};
+  constexpr double kLeastBudgetMs = 80, kShareOfLoad = 0.02;
+  return warmUp(*m_backend, cost, std::max(kLeastBudgetMs, kShareOfLoad * preparedMs));
+}
+
+void EngineLoop::makeScheduler() {
+  m_scheduler = std::make_unique<Scheduler>(*m_backend, schedulerOptions(), m_records,
+                                            [this](const Event& event) { send(event); });
+  useArchive();
+}
+
+void EngineLoop::dropModel() {
+  for (auto& turn : m_held) {
+    send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
+  }
+  m_held.clear();
+  if (m_scheduler) m_scheduler->cancelAll();
+  m_records.history.emptied(ReuseCause::kPrecision, "model changed");
+  setActive(false);
+  saveArchive();
+  m_scheduler.reset();
+  m_backend.reset();
+  m_model.reset();
+}
+
+Scheduler::Options EngineLoop::schedulerOptions() const {
+  Scheduler::Options options;
+  options.contextTokens = m_contextTokens;
+  options.prefillChunk = m_config.prefillChunk;
+  options.maxSequences = m_config.maxSequences;
+  options.batching = m_config.batching;
+  options.cache = m_config.cache;
+  if (m_backend) {
+    const ModelConfig& model = m_backend->config();
+    const int valueBytes = m_config.cache.type == KvType::kInt8 ? 1 : 2;
+    options.valueBytesPerPosition = 2ULL * static_cast<std::uint64_t>(model.nLayers) *
+                                    static_cast<std::uint64_t>(model.kvDim()) *
+                                    static_cast<std::uint64_t>(valueBytes);
+  }
+  return options;
+}
+
+}  // namespace vitrine::engine
