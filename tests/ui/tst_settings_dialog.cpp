@@ -10,6 +10,7 @@
 #include <QTcpServer>
 #include <QTest>
 
+#include "engine/cache/archive_catalog.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
@@ -103,6 +104,45 @@ class TestSettingsDialog : public QObject {
     auto* threads = dialog.findChild<QSpinBox*>("threads");
     threads->setValue(100'000);
     QVERIFY(threads->value() <= int(std::thread::hardware_concurrency()));
+  }
+
+  void kvOnDiskIsSwitchedLimitedAndDeleted() {
+    WindowParts parts;
+    parts.settings.setArchiveFolder(parts.paths.archive());
+    const auto folder = app::toPath(parts.paths.archive());
+    QVERIFY(parts.load(parts.writeParrot("parrot.gguf", "fine")));
+    QCOMPARE(parts.engine.config().archive.folder, folder);  // on by itself
+    app::ChatSession* session = parts.pool.createConversation();
+    QVERIFY(parts.ask(session, "a question that is long enough for some blocks of the cache"));
+    QTRY_VERIFY_WITH_TIMEOUT(engine::ArchiveCatalog::bytesIn(folder) > 0, 20'000);
+
+    ui::SettingsDialog dialog(parts.engine, parts.settings, parts.server, parts.paths.models);
+    dialog.showPage("archive");
+    dialog.show();
+    auto* on = dialog.findChild<QCheckBox*>("archiveOn");
+    auto* limit = dialog.findChild<QSpinBox*>("archiveLimit");
+    auto* size = dialog.findChild<ui::PlainLabel*>("archiveSize");
+    auto* removeAll = dialog.findChild<QPushButton*>("archiveDelete");
+    QVERIFY(on->isChecked());
+    QCOMPARE(limit->value(), 2048);
+    QCOMPARE(dialog.findChild<ui::PlainLabel*>("archiveFolder")->text(), parts.paths.archive());
+    QVERIFY(size->text() != "nothing");
+    limit->setValue(512);
+    QVERIFY(parts.waitUntilSettled());
+    QCOMPARE(parts.engine.info()->running.archive.limitBytes, std::uint64_t{512} << 20);
+    QTest::mouseClick(removeAll, Qt::LeftButton);
+    QCOMPARE(size->text(), QString("nothing"));
+    QCOMPARE(engine::ArchiveCatalog::bytesIn(folder), std::uint64_t{0});
+    QVERIFY(!removeAll->isEnabled());
+    on->click();
+    QVERIFY(parts.waitUntilSettled());
+    QVERIFY(parts.engine.info()->running.archive.folder.empty());
+    QVERIFY(parts.settings.engineConfig().archive.folder.empty());
+    QVERIFY(!limit->isEnabled());
+    on->click();
+    QVERIFY(parts.waitUntilSettled());
+    QCOMPARE(parts.settings.engineConfig().archive.folder, folder);
+    QCOMPARE(parts.settings.engineConfig().archive.limitBytes, std::uint64_t{512} << 20);
   }
 
   void theServerFollowsItsSwitch() {
