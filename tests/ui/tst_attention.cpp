@@ -13,6 +13,7 @@
 #include "ui/inspector/attention/choice_table.h"
 #include "ui/inspector/attention/head_drawing.h"
 #include "ui/inspector/inspector_panel.h"
+#include "ui/models/model_opener.h"
 #include "ui/theme/theme.h"
 #include "ui/topbar/chips.h"
 #include "ui/topbar/top_bar.h"
@@ -242,6 +243,19 @@ class TestAttention : public QObject {
     QVERIFY(scene.waitUntilSettled());
     QVERIFY2(message.contains("it may be 1, 2, 4"), qPrintable(message));
     QCOMPARE(scene.engine.info()->config.nKvHeads, 9);  // the model before stays
+    // The window opens another model as it is, and forgets the number.
+    ui::ModelOpener opener(scene.engine, scene.settings);
+    opener.open(app::toPath(scene.folder.filePath("four.gguf")));
+    QVERIFY(scene.waitUntilSettled());
+    QCOMPARE(scene.engine.info()->config.nHeads, 4);
+    QCOMPARE(scene.engine.info()->config.nKvHeads, 2);
+    QCOMPARE(scene.settings.engineConfig().kvHeads, 0);
+    Scene::settle();
+    auto* field = scene.find<ui::SegmentedSwitch>("headsSwitch");
+    QCOMPARE(field->choiceCount(), 3);  // MHA 4:4, GQA 4:2, MQA 4:1
+    QCOMPARE(field->current(), 1);
+    QVERIFY(scene.choose(0));
+    QCOMPARE(scene.engine.info()->config.nKvHeads, 4);
   }
 
   void drawingIsSaneForManyHeads_data() {
