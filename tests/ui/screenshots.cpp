@@ -1,11 +1,15 @@
 // Takes the pictures of the window that the README shows: a real model, real chats, the figures
 // as they are on this machine. packaging/screenshots.sh runs it.
 //
-//   vitrine-screenshots MODEL FOLDER
+//   vitrine-screenshots MODEL FOLDER          the pictures of the README
+//   vitrine-screenshots MODEL FOLDER review   every panel over a chat of 30 turns and 3 branches,
+//                                             whole tabs too, at the size of the window
+//                                             (QT_SCALE_FACTOR=2 for twice the pixels)
 
 #include <QAction>
 #include <QApplication>
 #include <QDir>
+#include <QScrollArea>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -62,10 +66,46 @@ void ask(app::ChatSession* session, const QString& question) {
   qInfo("%s\n  %s", qPrintable(question), qPrintable(session->rows().back().message.text));
 }
 
+void waitForAnswer(app::ChatSession* session, const engine::Result<void>& started) {
+  if (!started) qFatal("%s", started.error().message.c_str());
+  waitFor([&] { return !session->isRunning(); }, "an answer");
+}
+
+/// A chat of 30 turns, of which one question was asked in two ways and one answer given twice.
+app::ChatSession* longChat(ui::MainWindow& window, app::SessionPool& pool) {
+  app::ChatSession* session = pool.createConversation();
+  window.openConversation(session->conversation().id);
+  const QStringList subjects = {"the sea",  "the moon",   "bread",   "rain",   "glass",
+                                "a violin", "the desert", "a clock", "copper", "the wind"};
+  const QStringList questions = {"Say one short sentence about %1.",
+                                 "Name two words that go with %1.", "What colour fits %1?"};
+  for (const QString& subject : subjects) {
+    for (const QString& question : questions) ask(session, question.arg(subject));
+  }
+  const auto& rows = session->rows();
+  waitForAnswer(session, session->regenerate(rows[rows.size() - 1].message.id));
+  waitForAnswer(session, session->edit(session->rows()[40].message.id, "Why is rain wet?"));
+  waitForAnswer(session, session->selectBranch(session->rows()[40].message.id, -1));
+  return session;
+}
+
+void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photographer) {
+  longChat(window, pool);
+  for (const QString& tab : {"cache", "latency", "precision", "attention", "batch"}) {
+    window.inspector()->showTab(tab);
+    if (window.inspector()->currentTab() != tab) qFatal("no tab %s", qPrintable(tab));
+    photographer.take(&window, "window-" + tab);
+    for (auto* area : window.inspector()->findChildren<QScrollArea*>()) {
+      if (area->isVisible()) photographer.take(area->widget(), "tab-" + tab);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) qFatal("usage: vitrine-screenshots MODEL FOLDER");
+  const bool isReview = argc == 4 && QByteArray(argv[3]) == "review";
+  if (argc != 3 && !isReview) qFatal("usage: vitrine-screenshots MODEL FOLDER [review]");
   QTemporaryDir home;
   qputenv("HOME", home.path().toLocal8Bit());  // the pictures show "~/…", and no one's chats
   for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "VITRINE_HOME"}) {
@@ -95,6 +135,12 @@ int main(int argc, char** argv) {
   settings.setSamplingDefaults({{"temperature", 0.2}, {"seed", "11"}});
   window.openModel(app::toPath(QString::fromLocal8Bit(argv[1])));
   waitFor([&] { return engine.info() && !engine.isLoading(); }, "loading the model");
+
+  if (isReview) {
+    window.resize(1280, qApp->devicePixelRatio() > 1 ? 720 : 800);
+    review(window, pool, photographer);
+    return 0;
+  }
 
   app::ChatSession* earlier = pool.createConversation();
   ask(earlier, "What is a cache? Answer in one short sentence.");
