@@ -125,7 +125,8 @@ class TestRealTimes : public QObject {
       std::vector<double> solo, beside, steps;
       int unique = 1000 * attempt;
       const auto newcomer = [&] {
-        return h.ask(longAnswer(std::to_string(++unique) + words(50, unique), 2, "new"))
+        ++unique;
+        return h.ask(longAnswer(std::to_string(unique) + words(50, unique), 2, "new"))
             .report->ttftMs;
       };
       for (int round = 0; round < 4; ++round) {

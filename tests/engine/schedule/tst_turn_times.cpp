@@ -41,7 +41,7 @@ class TestTurnTimes : public QObject {
     options.prefillChunk = 16;
     SchedulerFixture f(32, options);
     auto request = greedy(3, "first");
-    request.branch = "b";
+    request.branch = std::string("b");
     const RequestId a = f.submit(counted(20), request);
     f.scheduler->step();
     const RequestId b = f.submit(counted(5, 9), greedy(2, "second"));
