@@ -31,6 +31,7 @@ CompareRun::~CompareRun() {
   for (const Request& request : m_requests) {
     if (request.id != 0 && !request.onSecond) m_engine.cancel(request.id);
   }
+  for (int side = 0; side < 2; ++side) m_engine.forget(conversationOf(side));
 }
 
 QString CompareRun::conversationOf(int side) {

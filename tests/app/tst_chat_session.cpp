@@ -34,7 +34,9 @@ std::filesystem::path parrot(const AppFixture& app, const char* text,
   return test::parrotModel(text, options).save(app.path("parrot.gguf"));
 }
 
-std::filesystem::path endless(const AppFixture& app, test::TinyModelOptions options = {}) {
+/// Greedy: among random weights the end could be drawn, though it is never the best.
+std::filesystem::path endless(AppFixture& app, test::TinyModelOptions options = {}) {
+  app.settings->setSamplingDefaults({{"temperature", 0}});
   return test::randomModel(options).save(app.path("endless.gguf"));
 }
 

@@ -11,7 +11,11 @@ namespace {
 
 // A model whose answers have no end and depend on everything before.
 struct Scene : AppFixture {
-  Scene() { loaded = load(test::randomModel().save(path("random.gguf"))); }
+  explicit Scene(int contextTokens = 512) {
+    test::TinyModelOptions options;
+    options.contextLength = contextTokens;
+    loaded = load(test::randomModel(options).save(path("random.gguf")));
+  }
 
   CompareSetup setup(float temperatureA, float temperatureB, int tokens = 60) {
     CompareSetup setup;
@@ -192,16 +196,16 @@ class TestCompareRun : public QObject {
   }
 
   void stoppingAndLeavingAreClean() {
-    Scene scene;
+    Scene scene(8192);
     CompareRun run(*scene.engine);
-    QVERIFY(run.start(scene.setup(0, 1, 400)));
+    QVERIFY(run.start(scene.setup(0, 1, 8000)));
     QTRY_VERIFY(!run.answer(0).text.isEmpty());
     run.stop();
     QVERIFY(Scene::finish(run));
     QVERIFY(run.answer(0).report.stopReason == engine::StopReason::kCancelled);
     QVERIFY(!run.answer(0).text.isEmpty());
     // In the middle of the second engine's load, and of its answer.
-    CompareSetup setup = scene.setup(0, 0, 400);
+    CompareSetup setup = scene.setup(0, 0, 8000);
     setup.sides[1].config.cache.type = engine::KvType::kInt8;
     setup.atOnce = true;
     QVERIFY(run.start(setup));
@@ -222,7 +226,7 @@ class TestCompareRun : public QObject {
     // Its blocks went back to the pool.
     QTRY_VERIFY(std::none_of(
         scene.engine->snapshot()->owners.begin(), scene.engine->snapshot()->owners.end(),
-        [](const auto& owner) { return owner.conversation == "Compare A" && owner.blocks > 30; }));
+        [](const auto& owner) { return owner.conversation == "Compare A" && owner.blocks > 0; }));
   }
 
   void theReportHoldsBothSides() {

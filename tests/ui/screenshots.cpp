@@ -91,7 +91,8 @@ app::ChatSession* longChat(ui::MainWindow& window, app::SessionPool& pool) {
 
 void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photographer) {
   longChat(window, pool);
-  for (const QString& tab : {"cache", "latency", "precision", "attention", "batch"}) {
+  for (const char* name : {"cache", "latency", "precision", "attention", "batch"}) {
+    const QString tab = QString::fromLatin1(name);
     window.inspector()->showTab(tab);
     if (window.inspector()->currentTab() != tab) qFatal("no tab %s", qPrintable(tab));
     photographer.take(&window, "window-" + tab);

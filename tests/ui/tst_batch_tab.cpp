@@ -16,12 +16,14 @@ namespace {
 
 // The inspector's batch tab on screen, with a model whose answers have no end.
 struct Scene : WindowParts {
-  Scene() : inspector(engine, settings) {
+  explicit Scene(int answerTokens = 48) : inspector(engine, settings) {
     inspector.resize(364, 900);
     inspector.show();
     inspector.showTab("batch");
-    settings.setSamplingDefaults({{"max_tokens", 48}});
-    loaded = load(writeModel("random.gguf"));
+    settings.setSamplingDefaults({{"max_tokens", answerTokens}, {"temperature", 0}});
+    test::TinyModelOptions options;
+    options.contextLength = 4096;
+    loaded = load(writeModel("random.gguf", options));
     first = pool.createConversation();
     second = pool.createConversation();
     store->rename(first->conversation().id, "Of the sea");
@@ -166,7 +168,7 @@ class TestBatchTab : public QObject {
   }
 
   void theSwitchChangesHowTurnsJoin() {
-    Scene scene;
+    Scene scene(1500);  // long enough to be seen answering
     Scene::settle();
     auto* batching = scene.find<ui::SegmentedSwitch>("batchingSwitch");
     QCOMPARE(batching->current(), 0);

@@ -21,7 +21,9 @@ struct Scene : WindowParts {
   Scene() : page(engine, settings) {
     page.resize(900, 760);
     page.show();
-    loaded = load(writeModel("random.gguf"));
+    test::TinyModelOptions options;
+    options.contextLength = 8192;
+    loaded = load(writeModel("random.gguf", options));
   }
   QPushButton* button(const char* name) { return page.findChild<QPushButton*>(name); }
   QString plan() { return page.findChild<ui::PlainLabel*>("comparePlan")->text(); }
@@ -129,7 +131,7 @@ class TestComparePage : public QObject {
   void stopEndsBoth() {
     Scene scene;
     scene.type("Go on for ever");
-    scene.page.findChild<QSpinBox*>()->setValue(400);
+    scene.page.findChild<QSpinBox*>()->setValue(4096);
     QTest::mouseClick(scene.button("startComparison"), Qt::LeftButton);
     QTRY_VERIFY(scene.button("stopComparison")->isVisible());
     QTRY_VERIFY(!scene.page.run().answer(1).text.isEmpty());

@@ -260,7 +260,8 @@ void InspectorPanel::refresh() {
   // Not while a load maps and frees hundreds of megabytes: the kernel would let this thread wait.
   const bool memoryIsDue = !m_sinceMemory.isValid() || m_sinceMemory.elapsed() >= kMemoryMs;
   if (memoryIsDue && !m_state.loading) {
-    m_state.memory = engine::readMemoryLedger(*m_state.snapshot, m_state.info ? m_state.info->path : "");
+    m_state.memory =
+        engine::readMemoryLedger(*m_state.snapshot, m_state.info ? m_state.info->path : "");
     m_sinceMemory.start();
   }
   for (int i = 0; i < m_pages->count(); ++i) {

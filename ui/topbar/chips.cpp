@@ -203,8 +203,12 @@ QSize ContextBar::sizeHint() const {
       m_limit > 0 ? countText(m_limit) + QStringLiteral(" / ") + countText(m_limit) : figures();
   int width = 2 * px(10) + QFontMetrics(look().figureFont(12)).horizontalAdvance(widest);
   if (m_level < 2) width += px(m_level == 0 ? 76 : 48) + px(8);
-  if (m_level < 1)
-    width += QFontMetrics(look().textFont(12.5)).horizontalAdvance(caption()) + px(8);
+  if (m_level < 1) {
+    const QFontMetrics metrics(look().textFont(12.5));
+    const int usual = std::max(metrics.horizontalAdvance(tr("Context")),
+                               metrics.horizontalAdvance(tr("Full soon")));
+    width += std::max(usual, metrics.horizontalAdvance(caption())) + px(8);
+  }
   return {width, px(30)};
 }
 
