@@ -18,9 +18,10 @@ constexpr double kNoiseMs = 0.02;     // clock and thread wake-ups
 constexpr double kStartScale = 0.3;   // of all terms together
 constexpr double kStartRows = 0.6;    // of the slopes together
 constexpr double kStartOwn = 0.35;    // of each term
-constexpr double kDriftScale = 0.03;  // a step: the machine as a whole
+constexpr double kDriftScale = 0.03;  // in kDriftMs: the machine as a whole
 constexpr double kDriftOwn = 0.003;   // a step: each term
-constexpr double kBelievable = 3;     // sigmas; what is beyond counts as if it were there
+constexpr double kDriftMs = 100;
+constexpr double kBelievable = 3;  // sigmas; what is beyond counts as if it were there
 
 }  // namespace
 
@@ -92,11 +93,13 @@ void StepCost::begin(const Vector& terms, double milliseconds) {
   }
 }
 
-/// Between two steps the machine may have become slower or faster.
-void StepCost::drift() {
+/// While a step runs the machine may become slower or faster. By time, not by step: else an answer
+/// of many short steps would make the cost of prompts follow what was only seen of single rows.
+void StepCost::drift(double milliseconds) {
+  const double passed = std::clamp(milliseconds / kDriftMs, 0.0, 1.0);
   for (int i = 0; i < kTerms; ++i) {
     for (int j = 0; j < kTerms; ++j) {
-      m_spread[i][j] += kDriftScale * kDriftScale * m_cost[i] * m_cost[j];
+      m_spread[i][j] += passed * kDriftScale * kDriftScale * m_cost[i] * m_cost[j];
     }
     const double size = std::max(m_cost[i], m_usual[i]);
     if (m_spread[i][i] < kStartOwn * kStartOwn * size * size) {
@@ -112,7 +115,7 @@ void StepCost::learn(const StepWork& work, double milliseconds) {
     begin(terms, milliseconds);
     return;
   }
-  drift();
+  drift(milliseconds);
   double predicted = 0, variance = 0;
   Vector gain{};
   for (int i = 0; i < kTerms; ++i) {

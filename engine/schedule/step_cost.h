@@ -57,7 +57,7 @@ class StepCost final {
 
   static Vector termsOf(const StepWork& work);
   void begin(const Vector& terms, double milliseconds);
-  void drift();
+  void drift(double milliseconds);
 
   Vector m_usual{};                       // the proportions, scaled by the first step
   Vector m_cost{};                        // milliseconds a unit of each term
