@@ -9,6 +9,8 @@
 #include <QAction>
 #include <QApplication>
 #include <QDir>
+#include <QPlainTextEdit>
+#include <QPushButton>
 #include <QScrollArea>
 #include <QTemporaryDir>
 #include <QTest>
@@ -21,7 +23,9 @@
 #include "app/store/conversation_store.h"
 #include "app/text.h"
 #include "ui/chat/chat_view.h"
+#include "ui/compare/compare_page.h"
 #include "ui/inspector/inspector_panel.h"
+#include "ui/lab/lab_page.h"
 #include "ui/main_window.h"
 #include "ui/models/models_page.h"
 #include "ui/settings/settings_dialog.h"
@@ -89,6 +93,21 @@ app::ChatSession* longChat(ui::MainWindow& window, app::SessionPool& pool) {
   return session;
 }
 
+/// The Lab with all its rows measured, and a comparison of two temperatures.
+void takePages(ui::MainWindow& window, Photographer& photographer) {
+  window.openPage(window.labPage());
+  window.labPage()->start(app::lab::Effort::kQuick);
+  waitFor([&] { return !window.labPage()->isRunning(); }, "the lab");
+  photographer.take(&window, "lab");
+  window.openPage(window.comparePage());
+  window.comparePage()
+      ->findChild<QPlainTextEdit*>("comparePrompt")
+      ->setPlainText("Write one sentence about the sea.");
+  window.comparePage()->findChild<QPushButton*>("startComparison")->click();
+  waitFor([&] { return !window.comparePage()->run().isRunning(); }, "a comparison");
+  photographer.take(&window, "compare");
+}
+
 void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photographer) {
   longChat(window, pool);
   for (const char* name : {"cache", "latency", "precision", "attention", "batch"}) {
@@ -97,9 +116,10 @@ void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photog
     if (window.inspector()->currentTab() != tab) qFatal("no tab %s", qPrintable(tab));
     photographer.take(&window, "window-" + tab);
     for (auto* area : window.inspector()->findChildren<QScrollArea*>()) {
-      if (area->isVisible()) photographer.take(area->widget(), "tab-" + tab);
+      if (area->isVisible() && area->widget()) photographer.take(area->widget(), "tab-" + tab);
     }
   }
+  takePages(window, photographer);
 }
 
 }  // namespace
@@ -163,6 +183,9 @@ int main(int argc, char** argv) {
   photographer.take(&window, "latency");
   window.inspector()->showTab("precision");
   photographer.take(&window, "precision");
+  window.inspector()->showTab("attention");
+  photographer.take(&window, "attention");
+  takePages(window, photographer);
 
   app::LocalServer server(engine, settings);
   ui::SettingsDialog dialog(engine, settings, server, paths.models, &window);
