@@ -194,6 +194,9 @@ class TestWarmResume : public QObject {
 
   /// Programs that are killed at random moments, in the middle of answers and saves.
   void killedAtAnyMomentTheRestSurvives() {
+#ifdef __SANITIZE_THREAD__
+    QSKIP("ThreadSanitizer cannot start threads after a fork");
+#endif
     {
       EngineHarness h;
       QVERIFY(h.load(m_model, config()).info);
