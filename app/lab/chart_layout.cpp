@@ -170,9 +170,16 @@ ChartLayout layoutChart(const Chart& chart, double width, double height, double 
       const ChartLayout::Point point{x.place(series.x[i]), y.place(series.y[i])};
       curve.points.push_back(point);
       if (static_cast<int>(i) != series.mark) continue;
+      // Below its point where the word of another curve stands above.
+      const bool above = std::none_of(layout.marks.begin(), layout.marks.end(), [&](auto& other) {
+        return std::abs(other.at.x - point.x) < 8 * fontSize &&
+               std::abs(other.at.y - point.y) < 4 * fontSize;
+      });
       layout.marks.push_back({point, curve.series});
-      layout.texts.push_back(
-          {{point.x, point.y - fontSize}, Anchor::kMiddle, series.markText, curve.series});
+      layout.texts.push_back({{point.x, above ? point.y - fontSize : point.y + 2 * fontSize},
+                              Anchor::kMiddle,
+                              series.markText,
+                              curve.series});
     }
     if (curve.points.empty()) continue;
     const ChartLayout::Point end = curve.points.back();
