@@ -16,13 +16,17 @@ namespace {
 
 // The inspector's batch tab on screen, with a model whose answers have no end.
 struct Scene : WindowParts {
-  explicit Scene(int answerTokens = 48) : inspector(engine, settings) {
+  explicit Scene(int answerTokens = 96) : inspector(engine, settings) {
     inspector.resize(364, 900);
     inspector.show();
     inspector.showTab("batch");
     settings.setSamplingDefaults({{"max_tokens", answerTokens}, {"temperature", 0}});
     test::TinyModelOptions options;
     options.contextLength = 4096;
+    // About a millisecond a step: two chats that are sent one after the other meet.
+    options.nLayers = 8;
+    options.dModel = 256;
+    options.dFfn = 1024;
     loaded = load(writeModel("random.gguf", options));
     first = pool.createConversation();
     second = pool.createConversation();
@@ -168,7 +172,7 @@ class TestBatchTab : public QObject {
   }
 
   void theSwitchChangesHowTurnsJoin() {
-    Scene scene(1500);  // long enough to be seen answering
+    Scene scene(300);  // long enough to be seen answering
     Scene::settle();
     auto* batching = scene.find<ui::SegmentedSwitch>("batchingSwitch");
     QCOMPARE(batching->current(), 0);
