@@ -7,19 +7,6 @@
 
 namespace vitrine::app::lab {
 
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0.0;
-  std::sort(values.begin(), values.end());
-  const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (values[above] - values[below]) * (place - static_cast<double>(below));
-}
-
-double median(std::vector<double> values) {
-  return percentile(std::move(values), 0.5);
-}
-
 double Spread::relativeRange() const {
   return median != 0.0 ? (max - min) / std::abs(median) : 0.0;
 }

@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/percentile.h"
+
 // What the lab makes of repeated measurements. Plain functions without state.
 
 namespace vitrine::app::lab {
 
-/// Linear interpolation between the two nearest of the sorted values (type 7 of Hyndman & Fan
-/// 1996). `share` from 0 to 1; 0 for no values.
-double percentile(std::vector<double> values, double share);
-double median(std::vector<double> values);
+using engine::median;
+using engine::percentile;
 
 /// A measured value and how far its repeats lie apart.
 struct Spread {

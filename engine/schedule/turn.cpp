@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/base/percentile.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::engine {
@@ -16,15 +17,6 @@ float milliseconds(Turn::Clock::duration time) {
 std::uint64_t randomSeed() {
   std::random_device device;
   return (static_cast<std::uint64_t>(device()) << 32) | device();
-}
-
-/// Nearest-rank percentile of unsorted values; 0 of none.
-double percentile(std::vector<float> values, double share) {
-  if (values.empty()) return 0.0;
-  const auto rank = static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
-                   values.end());
-  return values[rank];
 }
 
 }  // namespace
@@ -168,8 +160,8 @@ TurnReport Turn::report(StopReason reason) const {
     report.tpotMs = total / (m_generated - 1);
     report.decodeTps = report.tpotMs > 0 ? 1000.0 / report.tpotMs : 0.0;
     const std::vector<float> gaps(m_tokenMs.begin() + 1, m_tokenMs.end());
-    report.tpotP50Ms = percentile(gaps, 0.50);
-    report.tpotP95Ms = percentile(gaps, 0.95);
+    report.tpotP50Ms = nearestRank(gaps, 0.50);
+    report.tpotP95Ms = nearestRank(gaps, 0.95);
   }
   return report;
 }

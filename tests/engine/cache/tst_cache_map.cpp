@@ -1,26 +1,15 @@
 #include <QtTest>
 
-#include <numeric>
 #include <vector>
 
 #include "engine/cache/kv_cache.h"
+#include "tests/engine/cache/token_lists.h"
 #include "tests/engine/test_backend.h"
 
 using namespace vitrine::engine;
-using vitrine::engine::test::TestBackend;
+using namespace vitrine::engine::test;
 
 namespace {
-
-std::vector<TokenId> counted(int count, TokenId first = 1) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-std::vector<TokenId> joined(std::vector<TokenId> head, const std::vector<TokenId>& tail) {
-  head.insert(head.end(), tail.begin(), tail.end());
-  return head;
-}
 
 std::vector<TokenId> repeated(int count, TokenId token) {
   return std::vector<TokenId>(static_cast<std::size_t>(count), token);

@@ -1,28 +1,13 @@
 #include <QtTest>
 
-#include <numeric>
 #include <vector>
 
 #include "engine/cache/kv_cache.h"
+#include "tests/engine/cache/token_lists.h"
 #include "tests/engine/test_backend.h"
 
 using namespace vitrine::engine;
-using vitrine::engine::test::TestBackend;
-
-namespace {
-
-std::vector<TokenId> counted(int count, TokenId first = 1) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-std::vector<TokenId> joined(std::vector<TokenId> head, const std::vector<TokenId>& tail) {
-  head.insert(head.end(), tail.begin(), tail.end());
-  return head;
-}
-
-}  // namespace
+using namespace vitrine::engine::test;
 
 class TestKvCache : public QObject {
   Q_OBJECT

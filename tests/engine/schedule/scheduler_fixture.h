@@ -13,6 +13,15 @@
 
 namespace vitrine::engine::test {
 
+/// Tokens of the test backend's vocabulary that differ from one to the next.
+inline std::vector<TokenId> counted(int count, TokenId first = 1) {
+  std::vector<TokenId> tokens(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<TokenId>((static_cast<std::size_t>(first) + i * 7) % 60) + 1;
+  }
+  return tokens;
+}
+
 /// A scheduler over a TestBackend, driven step by step, with what its events said.
 class SchedulerFixture {
  public:

@@ -12,14 +12,6 @@ using namespace vitrine::engine::test;
 
 namespace {
 
-std::vector<TokenId> counted(int count, TokenId first = 1) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<TokenId>((static_cast<std::size_t>(first) + i * 7) % 60) + 1;
-  }
-  return tokens;
-}
-
 GenerateRequest greedy(int maxTokens, std::string conversation = "c") {
   return SchedulerFixture::greedy(maxTokens, true, std::move(conversation));
 }

@@ -1,20 +1,11 @@
 #include "ui/inspector/batch/batch_figures.h"
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 
+#include "engine/base/percentile.h"
+
 namespace vitrine::ui {
-namespace {
-
-double medianOf(std::vector<float>& values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
-}
-
-}  // namespace
 
 const BatchFigures::Size* BatchFigures::ofSize(int answers) const {
   for (const Size& size : sizes) {
@@ -25,8 +16,8 @@ const BatchFigures::Size* BatchFigures::ofSize(int answers) const {
 
 BatchFigures batchFiguresOf(std::span<const engine::StepRecord> steps) {
   BatchFigures figures;
-  std::map<int, std::vector<float>> times;
-  std::vector<float> mixed;
+  std::map<int, std::vector<double>> times;
+  std::vector<double> mixed;
   for (const engine::StepRecord& step : steps) {
     int prefill = 0;
     int decode = 0;
@@ -41,11 +32,11 @@ BatchFigures batchFiguresOf(std::span<const engine::StepRecord> steps) {
     if (decode > 0 && prefill == 0) times[decode].push_back(step.milliseconds);
     if (decode > 0 && prefill > 0) mixed.push_back(step.milliseconds);
   }
-  for (auto& [answers, milliseconds] : times) {
-    figures.sizes.push_back({answers, int(milliseconds.size()), medianOf(milliseconds)});
+  for (const auto& [answers, milliseconds] : times) {
+    figures.sizes.push_back({answers, int(milliseconds.size()), engine::median(milliseconds)});
   }
   figures.mixedSteps = int(mixed.size());
-  figures.mixedMedianMs = medianOf(mixed);
+  figures.mixedMedianMs = engine::median(mixed);
   return figures;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/percentile.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "ui/common/cache_words.h"
 #include "ui/common/figure_grid.h"
@@ -364,9 +365,7 @@ double medianForecastError(const std::vector<app::TurnMetrics>& turns, int* coun
   }
   if (count) *count = int(errors.size());
   if (errors.empty()) return -1;
-  std::sort(errors.begin(), errors.end());
-  const std::size_t half = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
+  return engine::median(std::move(errors));
 }
 
 }  // namespace vitrine::ui

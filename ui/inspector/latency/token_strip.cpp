@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/percentile.h"
 #include "ui/common/format.h"
 #include "ui/theme/theme.h"
 
@@ -16,12 +17,6 @@ namespace {
 
 const Theme& look() {
   return Theme::instance();
-}
-
-// Nearest rank, as the engine has it: what a token really took.
-double percentile(const std::vector<float>& sorted, double share) {
-  if (sorted.empty()) return 0;
-  return double(sorted[std::size_t(share * double(sorted.size() - 1) + 0.5)]);
 }
 
 constexpr double kLabels = 78;  // room for the two lines' figures
@@ -67,13 +62,13 @@ TokenStrip::TokenStrip(QWidget* parent) : QWidget(parent) {
 void TokenStrip::setTokens(std::vector<Token> tokens) {
   if (tokens == m_tokens) return;
   m_tokens = std::move(tokens);
-  std::vector<float> sorted;
-  sorted.reserve(m_tokens.size());
-  for (const Token& token : m_tokens) sorted.push_back(token.milliseconds);
-  std::sort(sorted.begin(), sorted.end());
-  m_p50 = percentile(sorted, 0.50);
-  m_p95 = percentile(sorted, 0.95);
-  m_largest = sorted.empty() ? 0 : sorted.back();
+  std::vector<float> times;
+  times.reserve(m_tokens.size());
+  for (const Token& token : m_tokens) times.push_back(token.milliseconds);
+  // As the engine has it: what a token really took.
+  m_p50 = engine::nearestRank(times, 0.50);
+  m_p95 = engine::nearestRank(times, 0.95);
+  m_largest = times.empty() ? 0 : *std::max_element(times.begin(), times.end());
   if (m_pointed >= columnCount()) point(-1);
   setAccessibleDescription(
       tr("%1; median %2, 95th percentile %3, longest %4")
