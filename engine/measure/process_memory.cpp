@@ -1,8 +1,11 @@
 #include "engine/measure/process_memory.h"
 
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -61,8 +64,9 @@ bool readHeader(std::string_view line, Mapping& mapping) {
 /// Puts one mapping after the other where it belongs.
 class Sorter {
  public:
-  Sorter(const std::string& modelPath, std::uint64_t stackBytes)
-      : m_modelPath(modelPath), m_stackBytes(stackBytes) {}
+  Sorter(const std::string& modelPath, std::uint64_t stackBytes,
+         const std::vector<AddressRange>& variables)
+      : m_modelPath(modelPath), m_stackBytes(stackBytes), m_variables(variables) {}
 
   void add(const Mapping& mapping) {
     const bool adjoins = m_before.known && m_before.to == mapping.from;
@@ -72,9 +76,7 @@ class Sorter {
     memory.mapped += mapping.rss;
     const bool isModel = !m_modelPath.empty() && mapping.name == m_modelPath;
     (isModel ? memory.modelFile : memory.otherFiles) += file;
-    bool isData = false;
     if (mapping.isFile()) {
-      isData = true;
       memory.programData += mapping.anonymous;
     } else if (has(mapping, "[heap]") || has(mapping, "[anon: glibc: malloc") ||
                (mapping.name.empty() && mapping.from % kHeapAlignment == 0 &&
@@ -85,14 +87,12 @@ class Sorter {
     } else if (adjoins && m_before.rights.starts_with("---") && m_before.bytes() <= kLargestGuard &&
                mapping.rights.starts_with("rw") && mapping.bytes() <= m_stackBytes) {
       memory.stacks += mapping.anonymous;
-    } else if (adjoins && m_beforeIsData && mapping.rights.starts_with("rw")) {
-      isData = true;  // the zeroed variables of a library follow those with a value
-      memory.programData += mapping.anonymous;
     } else {
-      memory.otherAnonymous += mapping.anonymous;
+      const std::uint64_t data = std::min(mapping.anonymous, bytesOfVariables(mapping));
+      memory.programData += data;
+      memory.otherAnonymous += mapping.anonymous - data;
     }
     m_before = mapping;
-    m_beforeIsData = isData;
   }
 
   ProcessMemory memory;
@@ -102,10 +102,20 @@ class Sorter {
     return std::string_view(mapping.name).starts_with(beginning);
   }
 
+  std::uint64_t bytesOfVariables(const Mapping& mapping) const {
+    std::uint64_t bytes = 0;
+    for (const AddressRange& range : m_variables) {
+      const std::uint64_t from = std::max(range.from, mapping.from);
+      const std::uint64_t to = std::min(range.to, mapping.to);
+      if (from < to) bytes += to - from;
+    }
+    return bytes;
+  }
+
   const std::string& m_modelPath;
   std::uint64_t m_stackBytes;
+  const std::vector<AddressRange>& m_variables;
   Mapping m_before;
-  bool m_beforeIsData = false;
 };
 
 std::uint64_t usualStackBytes() {
@@ -121,9 +131,28 @@ std::uint64_t usualStackBytes() {
 
 }  // namespace
 
+std::vector<AddressRange> zeroedVariables() {
+  std::vector<AddressRange> ranges;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* out) {
+        const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        const auto roundUp = [page](std::uint64_t at) { return (at + page - 1) / page * page; };
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          const auto& part = object->dlpi_phdr[i];
+          if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
+          const std::uint64_t start = object->dlpi_addr + part.p_vaddr;
+          const AddressRange range{roundUp(start + part.p_filesz), roundUp(start + part.p_memsz)};
+          if (range.from < range.to) static_cast<std::vector<AddressRange>*>(out)->push_back(range);
+        }
+        return 0;
+      },
+      &ranges);
+  return ranges;
+}
+
 ProcessMemory sortMappings(std::istream& smaps, const std::string& modelPath,
-                           std::uint64_t stackBytes) {
-  Sorter sorter(modelPath, stackBytes);
+                           std::uint64_t stackBytes, const std::vector<AddressRange>& variables) {
+  Sorter sorter(modelPath, stackBytes, variables);
   Mapping mapping;
   std::string line;
   while (std::getline(smaps, line)) {
@@ -143,7 +172,7 @@ ProcessMemory sortMappings(std::istream& smaps, const std::string& modelPath,
 
 ProcessMemory readProcessMemory(const std::string& modelPath) {
   std::ifstream smaps("/proc/self/smaps");
-  ProcessMemory memory = sortMappings(smaps, modelPath, usualStackBytes());
+  ProcessMemory memory = sortMappings(smaps, modelPath, usualStackBytes(), zeroedVariables());
   memory.rss = residentBytes();
   std::error_code ignored;
   for (auto task = std::filesystem::directory_iterator("/proc/self/task", ignored);

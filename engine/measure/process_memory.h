@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <istream>
 #include <string>
+#include <vector>
 
 namespace vitrine::engine {
 
@@ -24,11 +25,18 @@ struct ProcessMemory {
 /// (no links), or empty.
 ProcessMemory readProcessMemory(const std::string& modelPath);
 
+struct AddressRange {
+  std::uint64_t from = 0, to = 0;
+};
+/// Where the zeroed variables of the program and its libraries lie, as the dynamic linker says:
+/// pages without a file. The system may join them with what was allocated behind them.
+std::vector<AddressRange> zeroedVariables();
+
 /// The same from a text in the form of /proc/PID/smaps, without `rss` and `threads`. For tests.
 /// A heap of another thread than the first begins at a multiple of 64 MiB, a stack behind a guard
 /// of one page (glibc); `stackBytes` is the most that a thread's stack is.
 ProcessMemory sortMappings(std::istream& smaps, const std::string& modelPath,
-                           std::uint64_t stackBytes);
+                           std::uint64_t stackBytes, const std::vector<AddressRange>& variables);
 
 /// What the allocator says: bytes handed out, bytes that it keeps for later, and of those handed
 /// out the ones that it took straight from the system.

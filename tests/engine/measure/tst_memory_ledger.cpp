@@ -51,6 +51,7 @@ Anonymous:            64 kB
 Rss:                  16 kB
 Anonymous:            16 kB
 )";
+const std::vector<AddressRange> kVariables{{0x555500003000, 0x555500004000}};
 
 }  // namespace
 
@@ -60,7 +61,7 @@ class TestMemoryLedger : public QObject {
  private slots:
   void mappingsAreSortedByWhatTheyAre() {
     std::istringstream text(kMaps);
-    const ProcessMemory memory = sortMappings(text, "/models/a model.gguf", 8 * kMiB);
+    const ProcessMemory memory = sortMappings(text, "/models/a model.gguf", 8 * kMiB, kVariables);
     QVERIFY(memory.known);
     QCOMPARE(memory.otherFiles, std::uint64_t{4} << 10);
     QCOMPARE(memory.programData, std::uint64_t{12} << 10);
@@ -72,9 +73,24 @@ class TestMemoryLedger : public QObject {
                                 memory.modelFile + memory.otherAnonymous);
   }
 
+  // The system makes one mapping of zeroed variables and of what was allocated right behind them.
+  void anAllocationBehindVariablesIsNoData() {
+    std::istringstream text(
+        "7f0000000000-7f0000002000 rw-p 00003000 08:01 11   /usr/lib/some library.so\n"
+        "Rss:                   8 kB\n"
+        "Anonymous:             8 kB\n"
+        "7f0000002000-7f0001002000 rw-p 00000000 00:00 0 \n"
+        "Rss:               12000 kB\n"
+        "Anonymous:         12000 kB\n");
+    const ProcessMemory memory =
+        sortMappings(text, {}, 8 * kMiB, {{0x7f0000002000, 0x7f0000004000}});
+    QCOMPARE(memory.programData, std::uint64_t{16} << 10);
+    QCOMPARE(memory.otherAnonymous, std::uint64_t{11992} << 10);
+  }
+
   void anotherFileIsNotTheModel() {
     std::istringstream text(kMaps);
-    const ProcessMemory memory = sortMappings(text, "/models/model.gguf", 8 * kMiB);
+    const ProcessMemory memory = sortMappings(text, "/models/model.gguf", 8 * kMiB, kVariables);
     QCOMPARE(memory.modelFile, std::uint64_t{0});
     QCOMPARE(memory.otherFiles, std::uint64_t{132} << 10);
   }
