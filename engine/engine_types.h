@@ -45,7 +45,10 @@ struct CacheOptions {
   KvType type = KvType::kFp16;
   KvLayout layout = KvLayout::kPaged;
   int blockSize = 16;
-  std::uint64_t budgetBytes = 0;  ///< 0: a share of the memory that is free
+  std::uint64_t budgetBytes = 0;  ///< 0: a share of the memory that is free (of the device's)
+  /// Host memory for blocks of idle conversations that had to leave a device; 0: a share of what is
+  /// free. Without a device: not used.
+  std::uint64_t hostBudgetBytes = 0;
 
   bool operator==(const CacheOptions&) const = default;
 };
@@ -61,6 +64,7 @@ struct EngineConfig {
   ArchiveOptions archive;
   Batching batching = Batching::kContinuous;
   int threads = 0;         ///< 0: physical cores
+  int device = 0;          ///< which GPU, where the backend is cuda
   int contextTokens = 0;   ///< 0: the model's
   int prefillChunk = 256;  ///< most prompt tokens of one step
   int maxSequences = 16;   ///< most sequences of one step

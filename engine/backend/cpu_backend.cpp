@@ -63,10 +63,11 @@ unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bo
 CpuBackend::CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
                        const WeightPrecision& precision, const cpu::CpuKernels& kernels,
                        std::unique_ptr<cpu::ThreadPool> pool,
-                       std::unique_ptr<const CpuWeights> weights)
+                       std::unique_ptr<const CpuWeights> weights, std::string note)
     : m_model(std::move(model)),
       m_config(std::move(config)),
       m_precision(precision),
+      m_note(std::move(note)),
       m_kernels(kernels),
       m_pool(std::move(pool)),
       m_weights(std::move(weights)),
@@ -76,7 +77,7 @@ CpuBackend::CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
 
 BackendInfo CpuBackend::info() const {
   return {BackendKind::kCpu, "cpu", cpu::toString(m_kernels.isa), processorName(),
-          m_pool->threads()};
+          m_pool->threads(), m_note};
 }
 
 Result<void> CpuBackend::configureCache(const KvShape& shape) {
@@ -224,7 +225,8 @@ Result<std::unique_ptr<Backend>> makeCpuBackend(std::shared_ptr<const Model> mod
     VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, options.precision, config.nKvHeads, *pool,
                                                   progress, std::move(stop)));
     return std::make_unique<CpuBackend>(std::move(model), std::move(config), options.precision,
-                                        cpu::kernelsFor(isa), std::move(pool), std::move(weights));
+                                        cpu::kernelsFor(isa), std::move(pool), std::move(weights),
+                                        options.note);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kOutOfMemory, "no memory for the tables of the packed weights");
   }

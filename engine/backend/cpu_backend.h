@@ -7,6 +7,7 @@
 #include "engine/backend/cpu_weights.h"
 #include "engine/backend/cpu_workspace.h"
 #include "engine/backend/host_memory.h"
+#include "engine/measure/machine.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -23,13 +24,14 @@ class CpuBackend final : public Backend {
   CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
              const WeightPrecision& precision, const kernels::cpu::CpuKernels& kernels,
              std::unique_ptr<kernels::cpu::ThreadPool> pool,
-             std::unique_ptr<const CpuWeights> weights);
+             std::unique_ptr<const CpuWeights> weights, std::string note);
 
   BackendInfo info() const override;
   const WeightPrecision& precision() const override { return m_precision; }
   const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
+  std::uint64_t memoryForCache() const override { return availableMemoryBytes(); }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
   Result<void> copyBlock(BlockId from, BlockId to, int tokens) override;
   Result<void> readBlock(BlockId block, std::span<std::byte> bytes) const override;
@@ -47,6 +49,7 @@ class CpuBackend final : public Backend {
   std::shared_ptr<const Model> m_model;
   ModelConfig m_config;
   WeightPrecision m_precision;
+  std::string m_note;  // BackendInfo::note
   const kernels::cpu::CpuKernels& m_kernels;
   std::unique_ptr<kernels::cpu::ThreadPool> m_pool;
   std::unique_ptr<const CpuWeights> m_weights;

@@ -25,7 +25,7 @@ ReferenceBackend::ReferenceBackend(std::shared_ptr<const Model> model, ModelConf
       m_weights(std::move(weights)) {}
 
 BackendInfo ReferenceBackend::info() const {
-  return {BackendKind::kReference, "reference", "plain FP32 loops", processorName(), 1};
+  return {BackendKind::kReference, "reference", "plain FP32 loops", processorName(), 1, ""};
 }
 
 Result<void> ReferenceBackend::configureCache(const KvShape& shape) {

@@ -6,6 +6,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/reference_weights.h"
+#include "engine/measure/machine.h"
 #include "kernels/api/kv_cache.h"
 
 namespace vitrine::engine {
@@ -27,6 +28,7 @@ class ReferenceBackend final : public Backend {
   const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
+  std::uint64_t memoryForCache() const override { return availableMemoryBytes(); }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
   Result<void> copyBlock(BlockId from, BlockId to, int tokens) override;
   Result<void> readBlock(BlockId block, std::span<std::byte> bytes) const override;

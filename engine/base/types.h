@@ -8,6 +8,12 @@ namespace vitrine::engine {
 
 using TokenId = std::int32_t;
 
+/// A token and its logit, before anything was done to it.
+struct TokenLogit {
+  float logit = 0.0F;
+  TokenId id = 0;
+};
+
 /// Index of a block in the KV pool.
 using BlockId = std::int32_t;
 

@@ -5,6 +5,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "engine/measure/machine.h"
 #include "engine/schedule/prompt_builder.h"
 #include "engine/schedule/warm_up.h"
 #include "engine/template/chat_template.h"
@@ -162,11 +163,14 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
                          const EngineConfig& config, std::stop_token stop) {
   std::shared_ptr<const Model> current;
   EngineConfig running;
+  std::uint64_t cacheBytes = 0;
   {
     const std::lock_guard lock(m_mutex);
     current = m_sharedModel;
     running = m_sharedConfig;
+    cacheBytes = m_sharedDeviceCacheBytes;
   }
+  if (cacheBytes == 0) cacheBytes = availableMemoryBytes();
   const auto start = Clock::now();
   Result<std::unique_ptr<Loaded>> loaded;
   if (stop.stop_requested()) {
@@ -174,7 +178,7 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
   } else if (isNewModel) {
     loaded = loadModel(path, config, progressOf(id), stop);
   } else if (current) {
-    loaded = prepareChange(current, running, config, progressOf(id), stop);
+    loaded = prepareChange(current, running, cacheBytes, config, progressOf(id), stop);
   } else {
     loaded = fail(ErrorCode::kNotFound, "no model is loaded that could be changed");
   }
@@ -317,6 +321,8 @@ void EngineLoop::publishModel() {
   const std::lock_guard lock(m_mutex);
   m_sharedModel = m_model;
   m_sharedConfig = m_config;
+  m_sharedDeviceCacheBytes =
+      m_backend && m_backend->memory().device ? m_backend->memoryForCache() : 0;
   m_sharedContext = m_contextTokens;
 }
 

@@ -165,6 +165,7 @@ class EngineLoop final {
   std::shared_ptr<const EngineSnapshot> m_snapshot;
   std::shared_ptr<const Model> m_sharedModel;
   EngineConfig m_sharedConfig;
+  std::uint64_t m_sharedDeviceCacheBytes = 0;  // for a pool on the backend's device; 0: no device
   int m_sharedContext = 0;
 
   // The engine's thread alone.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/backend/kv_regroup.h"
-#include "engine/measure/machine.h"
 #include "engine/template/chat_template.h"
 
 namespace vitrine::engine {
@@ -22,9 +21,9 @@ Result<void> checkConfig(const EngineConfig& config) {
 Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
                                            const EngineConfig& config, const Progress& progress,
                                            std::stop_token stop, CachePlan& plan) {
-  const BackendOptions options{config.precision, config.threads, config.kvHeads};
+  const BackendOptions options{config.precision, config.threads, config.kvHeads, config.device, ""};
   VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
-  VITRINE_ASSIGN(plan, planCache(backend->config(), config, availableMemoryBytes()));
+  VITRINE_ASSIGN(plan, planCache(backend->config(), config, backend->memoryForCache()));
   VITRINE_TRY(backend->configureCache(plan.shape));
   return backend;
 }
@@ -45,7 +44,7 @@ Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
 
 Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
                                               const EngineConfig& running,
-                                              const EngineConfig& wanted, const Progress& progress,
+                                              std::uint64_t cacheBytes, const EngineConfig& wanted, const Progress& progress,
                                               std::stop_token stop) {
   VITRINE_TRY(checkConfig(wanted));
   VITRINE_ASSIGN(const ModelConfig now, regroupedConfig(model->config(), running.kvHeads));
@@ -53,10 +52,11 @@ Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model
   auto loaded = std::make_unique<Loaded>();
   loaded->config = wanted;
   if (wanted.backend != running.backend || wanted.precision != running.precision ||
-      wanted.threads != running.threads || then.nKvHeads != now.nKvHeads) {
+      wanted.threads != running.threads ||
+      wanted.device != running.device || then.nKvHeads != now.nKvHeads) {
     VITRINE_ASSIGN(loaded->backend, makeReady(model, wanted, progress, stop, loaded->plan));
   } else {
-    VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, availableMemoryBytes()));
+    VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, cacheBytes));
   }
   loaded->model = std::move(model);
   return loaded;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/measure/machine.h"
 
 namespace vitrine::engine::test {
 
@@ -25,6 +26,7 @@ class TestBackend final : public Backend {
   const ModelConfig& config() const override { return m_config; }
   Result<void> configureCache(const KvShape& shape) override;
   const KvShape& cacheShape() const override { return m_shape; }
+  std::uint64_t memoryForCache() const override { return availableMemoryBytes(); }
   Result<LogitsView> forward(std::span<const BatchSequence> batch) override;
   Result<void> copyBlock(BlockId from, BlockId to, int tokens) override;
   Result<void> readBlock(BlockId block, std::span<std::byte> bytes) const override;

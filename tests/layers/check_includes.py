@@ -18,6 +18,7 @@ ALLOWED = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 QT = re.compile(r"^(Q[A-Z]\w*|Qt\w+/.*)$")
 CXX_OR_INTRINSICS = re.compile(r"^([a-z_0-9]+|(immintrin|cpuid|sys/\w+|unistd|sched|pthread|linux/\w+)\.h)$")
+CUDA = re.compile(r"^(cuda_runtime|cuda_fp16|cublas_v2)\.h$")
 
 
 def faults_of(layer, name, text):
@@ -28,6 +29,10 @@ def faults_of(layer, name, text):
             yield f"{name}: {layer} must not include {target}"
         if layer in ("kernels", "engine") and QT.match(target):
             yield f"{name}: {layer} must not include Qt ({target})"
+        if layer == "engine" and CUDA.match(target) and not name.is_relative_to("engine/backend/cuda"):
+            yield f"{name}: only engine/backend/cuda speaks to CUDA ({target})"
+        if layer == "kernels" and name.is_relative_to("kernels/cuda") and CUDA.match(target):
+            continue
         if layer == "kernels" and kind == "<" and not CXX_OR_INTRINSICS.match(target):
             yield f"{name}: kernels use the C++ library and intrinsics alone, not {target}"
 
@@ -48,11 +53,12 @@ def check(root):
 def self_test():
     bad = [("engine", '#include "app/settings.h"'), ("engine", "#include <QString>"),
            ("kernels", '#include "engine/engine.h"'), ("kernels", "#include <spdlog/spdlog.h>"),
-           ("app", '#include "ui/main_window.h"')]
+           ("app", '#include "ui/main_window.h"'),
+           ("kernels", "#include <cuda_runtime.h>"), ("engine", "#include <cuda_runtime.h>")]
     good = [("ui", '#include "app/settings.h"'), ("kernels", "#include <immintrin.h>"),
             ("engine", "#include <vector>")]
-    assert all(list(faults_of(layer, "x", text)) for layer, text in bad)
-    assert not any(list(faults_of(layer, "x", text)) for layer, text in good)
+    assert all(list(faults_of(layer, pathlib.Path("x"), text)) for layer, text in bad)
+    assert not any(list(faults_of(layer, pathlib.Path("x"), text)) for layer, text in good)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ inline std::vector<float> forward(engine::Backend& backend, std::span<const engi
                                   int rows = 1) {
   const engine::BatchSequence sequence{tokens, firstPosition, table, rows};
   const auto logits = valueOf(backend.forward({&sequence, 1}));
-  return {logits.values.begin(), logits.values.end()};
+  return {logits.values().begin(), logits.values().end()};
 }
 
 inline std::vector<std::byte> readBlock(const engine::Backend& backend, engine::BlockId block) {

@@ -82,8 +82,8 @@ class TestBackend : public QObject {
                                    {std::span(c).subspan(10, 20), 10, tableC, 0},
                                    {d, 0, tableD, 5}};
     const auto logits = valueOf(backend->forward(batch));
-    QCOMPARE(logits.values.size(), std::size_t{7} * m_model->config().vocabSize);
-    std::vector<float> together(logits.values.begin(), logits.values.end());
+    QCOMPARE(logits.values().size(), std::size_t{7} * m_model->config().vocabSize);
+    std::vector<float> together(logits.values().begin(), logits.values().end());
     const auto last = forward(*backend, std::span(c).last(10), 30, tableC);
     together.insert(together.end(), last.begin(), last.end());
     QVERIFY(together == alone);

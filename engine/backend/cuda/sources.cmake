@@ -1,0 +1,2 @@
+# The CUDA backend's sources, listed once (see kernels/cuda/sources.cmake).
+set(cuda_backend_sources device_probe.cpp)
