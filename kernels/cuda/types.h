@@ -30,7 +30,7 @@ struct Rows {
   int stride = 0;           ///< elements from a row to the next, a multiple of kColumnPad
   int groupSize = 0;        ///< kInt8: 32, 64, or `stride`: one scale a row
 
-  int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
+  constexpr int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
 };
 
 /// How a matrix is held. (Formats of 4 to 6 bits computed natively get their entries here.)
@@ -49,7 +49,7 @@ struct Matrix {
   int groupSize = 0;             ///< kInt8: 32, 64, or `stride`: one scale an output
   float outputScale = 1.0F;      ///< kInt8: a power of two: what the stored scales leave out
 
-  int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
+  constexpr int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
 };
 
 /// Where one layer lies in a block of the KV pool; the runs are those of kernels/api/kv_cache.h.
@@ -80,10 +80,10 @@ struct Heads {
   int nKvHeads = 0;
   int headDim = 0;
 
-  int group() const { return nHeads / nKvHeads; }
-  int qDim() const { return nHeads * headDim; }
-  int kvDim() const { return nKvHeads * headDim; }
-  int qkvDim() const { return qDim() + 2 * kvDim(); }
+  constexpr int group() const { return nHeads / nKvHeads; }
+  constexpr int qDim() const { return nHeads * headDim; }
+  constexpr int kvDim() const { return nKvHeads * headDim; }
+  constexpr int qkvDim() const { return qDim() + 2 * kvDim(); }
 };
 
 }  // namespace vitrine::kernels::cuda
