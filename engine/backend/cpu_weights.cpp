@@ -7,6 +7,7 @@
 
 #include "engine/backend/kv_regroup.h"
 #include "engine/backend/weight_bytes.h"
+#include "kernels/api/int8_weights.h"
 #include "kernels/reference/dequantize.h"
 
 namespace vitrine::engine {
@@ -102,12 +103,6 @@ cpu::PackReport pack(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, s
   return report;
 }
 
-/// Whether scales stored as scale / outputScale lie well inside FP16.
-bool scalesFit(float largest, float outputScale) {
-  const float stored = largest / outputScale;
-  return largest == 0.0F || (stored > 0x1p-6F && stored < 65504.0F);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
@@ -132,8 +127,9 @@ Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
     const RegroupedTensor tensor = RegroupedTensor::make(*e.from, own, e.kv ? kvHeads : own);
     const cpu::FileMatrix source = fileMatrix(tensor.view());
     cpu::PackReport report = pack(source, *e.to, out, pool, stop);
-    if (e.to->outputScale != 1.0F && !scalesFit(report.largestScale, e.to->outputScale)) {
-      e.to->outputScale = cpu::outputScaleFor(report.largestScale);
+    if (e.to->outputScale != 1.0F &&
+        !kernels::int8ScalesFit(report.largestScale, e.to->outputScale)) {
+      e.to->outputScale = kernels::outputScaleFor(report.largestScale);
       report = pack(source, *e.to, out, pool, stop);
     }
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "loading was stopped");

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/api/half.h"
+#include "kernels/api/int8_weights.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/reference/dequantize.h"
 
@@ -24,28 +25,16 @@ std::uint16_t loadU16(const std::byte* p) {
   return v;
 }
 
-/// The smallest FP16 number that is at least s (s ≥ 0, at most 65504).
-std::uint16_t halfAtLeast(float s) {
-  const std::uint16_t h = floatToHalf(s);
-  return halfToFloat(h) < s ? static_cast<std::uint16_t>(h + 1) : h;
-}
-
 /// One row of INT8 groups: scales FP16 (rounded up, so that ±127 is never exceeded), then values.
 void packInt8Row(const float* x, const PackedMatrix& to, int lane, std::byte* out, float& largest) {
   const int width = kGroup * to.groupsPerScale;
   const int padded = to.groups * kGroup;
   for (int first = 0, s = 0; first < padded; first += width, ++s) {
     const int count = std::min(width, padded - first);
-    float amax = 0.0F;
-    for (int i = 0; i < count; ++i) amax = std::max(amax, std::fabs(x[first + i]));
-    const float scale = amax / 127.0F;
-    largest = std::max(largest, scale);
-    const std::uint16_t half = halfAtLeast(std::min(scale / to.outputScale, 65504.0F));
-    store(out + (static_cast<std::size_t>(s) * kTileRows + lane) * 2, half);
-    const float stored = halfToFloat(half) * to.outputScale;
+    const Int8Scale scale = int8WeightScale(x + first, count, to.outputScale, largest);
+    store(out + (static_cast<std::size_t>(s) * kTileRows + lane) * 2, scale.stored);
     for (int i = 0; i < count; ++i) {
-      const float v = stored > 0.0F ? std::nearbyint(x[first + i] / stored) : 0.0F;
-      const int q = static_cast<int>(std::clamp(v, -127.0F, 127.0F)) + 128;
+      const int q = int8Weight(x[first + i], scale.value) + 128;
       const int column = first + i;
       const std::size_t at =
           (static_cast<std::size_t>(column / 4) * kTileRows + lane) * 4 + column % 4;
@@ -127,11 +116,6 @@ WeightFormat nativeFormat(TensorType type) {
   return WeightFormat::kF32;
 }
 
-float outputScaleFor(float largestScale) {
-  if (!(largestScale > 0.0F) || !std::isfinite(largestScale)) return 0x1p-12F;
-  return std::ldexp(1.0F, std::clamp(std::ilogb(largestScale) - 8, -126, 126));
-}
-
 PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSize) {
   PackedMatrix m;
   m.format = format;
@@ -154,7 +138,9 @@ PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSi
       break;
     case WeightFormat::kInt8:
       m.groupsPerScale = groupSize / kGroup;
-      if (from.type != TensorType::kQ8_0 || m.groupsPerScale != 1) m.outputScale = 0x1p-12F;
+      if (from.type != TensorType::kQ8_0 || m.groupsPerScale != 1) {
+        m.outputScale = kUsualOutputScale;
+      }
       valueBytes = columns * kTileRows;
       scaleBytes = (groups + m.groupsPerScale - 1) / m.groupsPerScale * kTileRows * 2;
       break;

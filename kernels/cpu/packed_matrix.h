@@ -68,7 +68,4 @@ struct PackReport {
 PackReport packTile(const FileMatrix& from, const PackedMatrix& to, int tile, std::byte* out,
                     float* row);
 
-/// The outputScale that makes scales up to `largestScale` fit FP16 well.
-float outputScaleFor(float largestScale);
-
 }  // namespace vitrine::kernels::cpu

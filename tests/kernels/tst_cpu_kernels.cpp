@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/api/half.h"
+#include "kernels/api/int8_weights.h"
 #include "kernels/api/quantize.h"
 #include "kernels/reference/dequantize.h"
 #include "tests/kernels/cpu_ops.h"
@@ -145,7 +146,7 @@ class TestCpuKernels : public QObject {
       Floats row(64);
       std::vector<std::byte> out(m.tileBytes);
       const cpu::PackReport report = cpu::packTile(file, m, 0, out.data(), row.data());
-      m.outputScale = cpu::outputScaleFor(report.largestScale);
+      m.outputScale = vitrine::kernels::outputScaleFor(report.largestScale);
       cpu::packTile(file, m, 0, out.data(), row.data());
       m.data = out.data();
       for (int i = 0; i < 64 * 16; ++i) {
