@@ -20,13 +20,14 @@ struct EmbeddingTable {
   std::size_t rowBytes = 0;
   int dim = 0;
 };
-/// x [rows, dim] FP32 = scale · E[tokens]. `tokens` [rows], device.
+/// x [rows, dim] FP32 = scale · E[tokens]. `tokens` [rows], device; −1 gives zeros.
 void embed(cudaStream_t stream, const EmbeddingTable& table, const std::int32_t* tokens, int rows,
            float scale, float* x);
 
 /// y = rmsNorm(x) · weight (kernels/api/rms_norm.h), written in the form that the next product
 /// reads: rounded (FP16 saturates), or quantized in groups.
-/// x [rows, dim] FP32; `rowIndex` [rows] or null picks the rows of x (device); weight [dim] FP32.
+/// x [·, dim] FP32; `rowIndex` [rows] or null picks the rows of x (device; −1: zeros); weight [dim]
+/// FP32. dim ≤ 16384.
 struct RmsNormParams {
   const float* x = nullptr;
   const std::int32_t* rowIndex = nullptr;
