@@ -4,7 +4,6 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/blas.h"
 #include "kernels/cuda/types.h"
 
 // Products with weights, y = x Wᵀ (kernels/api/linear.h). Up to kGemvRows rows read each weight
@@ -15,12 +14,13 @@
 //   FP16      FP16          FP32 sums                    cuBLAS, FP32 accumulation
 //   BF16      BF16          FP32 sums                    cuBLAS, FP32 accumulation
 //   INT8      FP16 (W8A16)  FP32 sums, scale a group     widened to FP16, then cuBLAS
-//   INT8      INT8 (W8A8)   __dp4a, INT32 in a group     a scale a row: cuBLAS to INT32, then
-//   scales;
-//                                                        groups: __dp4a tiles
+//   INT8      INT8 (W8A8)   __dp4a, INT32 in a group     groups: __dp4a tiles; a scale a row:
+//                                                        cuBLAS to INT32, then the scales
 // INT8 groups of weights and activations are the same in W8A8.
 
 namespace vitrine::kernels::cuda {
+
+class Blas;
 
 inline constexpr int kGemvRows = 8;
 
