@@ -113,9 +113,7 @@ SampledToken Sampler::sample(std::span<float> logits, std::span<const TokenId> h
     }
   }
 
-  const bool hasPenalty = m_params.repeatPenalty != 1.0F || m_params.presencePenalty != 0.0F ||
-                          m_params.frequencyPenalty != 0.0F;
-  if (!hasPenalty) {
+  if (!hasPenalty()) {
     result.id = draw(logits, best);
     if (needsSoftmax) result.logprob = static_cast<float>(logits[result.id] - logSum);
     return result;
@@ -160,14 +158,46 @@ void Sampler::penalize(std::span<float> logits, std::span<const TokenId> history
   }
 }
 
-TokenId Sampler::draw(std::span<const float> logits, float best) {
-  const bool takesBest =
-      m_params.temperature <= 0 || m_params.topK == 1 || m_params.topP <= 0 || m_params.minP >= 1;
-  if (takesBest) return indexOf(logits, best);
+bool Sampler::hasPenalty() const {
+  return m_params.repeatPenalty != 1.0F || m_params.presencePenalty != 0.0F ||
+         m_params.frequencyPenalty != 0.0F;
+}
 
-  // min-p compares probabilities with the best one's, so it is a bound on logits and may run
-  // before top-p as long as top-p counts the mass of what min-p removed.
-  const float lowest = m_params.minP > 0 ? best + std::log(m_params.minP) : kImpossible;
+bool Sampler::takesBest() const {
+  return m_params.temperature <= 0 || m_params.topK == 1 || m_params.topP <= 0 ||
+         m_params.minP >= 1;
+}
+
+// min-p compares probabilities with the best one's, so it is a bound on logits and may run before
+// top-p as long as top-p counts the mass of what min-p removed.
+float Sampler::lowestLogit(float best) const {
+  return m_params.minP > 0 ? best + std::log(m_params.minP) : kImpossible;
+}
+
+int Sampler::candidatesNeeded(int vocabSize, bool wantsLogprobs) const {
+  if (wantsLogprobs || hasPenalty()) return 0;
+  if (takesBest()) return 1;
+  return m_params.topK > 0 && m_params.topK < vocabSize ? m_params.topK : 0;
+}
+
+TokenId Sampler::sampleBest(std::span<const TokenLogit> best) {
+  m_candidates.clear();
+  for (const TokenLogit& token : best) {
+    const float logit = std::min(token.logit, kLargest);
+    if (logit > kImpossible) m_candidates.push_back({token.id, logit});
+  }
+  if (m_candidates.empty()) return 0;  // as sample(): nothing was said about any token
+  if (takesBest()) return m_candidates.front().id;
+  const float top = m_candidates.front().logprob;
+  cutToTopP();
+  const float lowest = lowestLogit(top);
+  while (m_candidates.size() > 1 && m_candidates.back().logprob < lowest) m_candidates.pop_back();
+  return drawCandidate(top);
+}
+
+TokenId Sampler::draw(std::span<const float> logits, float best) {
+  if (takesBest()) return indexOf(logits, best);
+  const float lowest = lowestLogit(best);
   const bool hasTopK = m_params.topK > 0 && static_cast<std::size_t>(m_params.topK) < logits.size();
   if (hasTopK) {
     keepTopK(logits, m_params.topK);
@@ -179,7 +209,10 @@ TokenId Sampler::draw(std::span<const float> logits, float best) {
     return drawFromAll(logits, best);
   }
   while (m_candidates.size() > 1 && m_candidates.back().logprob < lowest) m_candidates.pop_back();
+  return drawCandidate(best);
+}
 
+TokenId Sampler::drawCandidate(float best) {
   double total = 0;
   for (auto& candidate : m_candidates) {
     candidate.logprob = std::exp((candidate.logprob - best) / m_params.temperature);
@@ -207,6 +240,10 @@ TokenId Sampler::drawFromAll(std::span<const float> logits, float best) {
 void Sampler::keepTopK(std::span<const float> logits, std::size_t k) {
   selectLargest(logits, k, m_candidates);
   std::sort(m_candidates.begin(), m_candidates.end(), isBetter);
+  cutToTopP();
+}
+
+void Sampler::cutToTopP() {
   if (m_params.topP >= 1) return;
   const float best = m_candidates.front().logprob;
   double total = 0;

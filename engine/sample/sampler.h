@@ -50,13 +50,24 @@ class Sampler {
   /// Requires: at least one logit.
   SampledToken sample(std::span<float> logits, std::span<const TokenId> history, int nTop = 0,
                       bool wantLogprob = false);
+  /// How many of the best tokens sampleBest() needs in place of a whole row of `vocabSize` logits;
+  /// 0: it takes the whole row (penalties, probabilities, no bound on the candidates).
+  int candidatesNeeded(int vocabSize, bool wantsLogprobs) const;
+  /// The same draw from the best tokens alone, best first, ties by id. Requires: at least one, and
+  /// as many as candidatesNeeded() says.
+  TokenId sampleBest(std::span<const TokenLogit> best);
   std::uint64_t seed() const { return m_seed; }
 
  private:
   void penalize(std::span<float> logits, std::span<const TokenId> history);
+  bool takesBest() const;
+  bool hasPenalty() const;
+  float lowestLogit(float best) const;
   TokenId draw(std::span<const float> logits, float best);
+  TokenId drawCandidate(float best);
   TokenId drawFromAll(std::span<const float> logits, float best);
   void keepTopK(std::span<const float> logits, std::size_t k);
+  void cutToTopP();
   void keepAbove(std::span<const float> logits, float lowest);
   void keepTopP(std::span<const float> logits, float best, float lowest);
   double nextUniform();

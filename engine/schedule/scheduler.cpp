@@ -182,6 +182,7 @@ void Scheduler::addToBatch(Turn& turn, int nTokens) {
   const int blocks = m_cache.blocksFor(sequence.computed + nTokens);
   entry.blockTable = std::span(sequence.table).first(static_cast<std::size_t>(blocks));
   entry.logitRows = last ? 1 : 0;
+  entry.best = last ? turn.candidatesNeeded(m_backend.config().vocabSize) : 0;
   m_batch.push_back(entry);
 }
 
@@ -302,7 +303,7 @@ void Scheduler::takeResults(const LogitsView& logits, Clock::duration stepTime) 
       ended = StopReason::kCancelled;
     } else if (planned.sampled) {
       const auto start = Clock::now();
-      ended = turn.sample(logits.row(logitRow), m_options.contextTokens, m_ready);
+      ended = turn.sample(logits.at(logitRow), m_options.contextTokens, m_ready);
       ++m_records.totals.generatedTokens;
       if (!m_ready.text.empty() || !m_ready.tokens.empty()) m_listener(m_ready);
       m_records.costs.current().learnSampling(

@@ -73,11 +73,16 @@ bool Turn::isEnd(TokenId id) const {
          std::binary_search(m_language.endTokens->begin(), m_language.endTokens->end(), id);
 }
 
-std::optional<StopReason> Turn::sample(std::span<float> logits, int contextTokens,
+std::optional<StopReason> Turn::sample(LogitsView::Row logits, int contextTokens,
                                        TokensReady& ready) {
   const auto start = Clock::now();
-  SampledToken sampled = m_sampler.sample(logits, sequence.tokens, std::max(0, m_request.nLogprobs),
-                                          m_request.nLogprobs >= 0);
+  SampledToken sampled;
+  if (logits.logits.empty()) {
+    sampled.id = m_sampler.sampleBest(logits.best);
+  } else {
+    sampled = m_sampler.sample(logits.logits, sequence.tokens, std::max(0, m_request.nLogprobs),
+                               m_request.nLogprobs >= 0);
+  }
   const auto drawn = Clock::now();
   const bool isEndToken = isEnd(sampled.id);
   ready.id = m_id;

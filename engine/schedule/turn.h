@@ -80,9 +80,13 @@ class Turn final {
     StallCause cause = StallCause::kNone;  ///< what made the step long for it
   };
   void computed(const StepShare& share);
-  /// Draws the next token from logits [vocabSize] (overwritten) and adds it to the sequence.
+  /// BatchSequence::best for the step that samples.
+  int candidatesNeeded(int vocabSize) const {
+    return m_sampler.candidatesNeeded(vocabSize, m_request.nLogprobs >= 0);
+  }
+  /// Draws the next token from its row of logits (overwritten) and adds it to the sequence.
   /// Returns why the turn ends with it, if it does. `ready` receives what can be shown.
-  std::optional<StopReason> sample(std::span<float> logits, int contextTokens, TokensReady& ready);
+  std::optional<StopReason> sample(LogitsView::Row logits, int contextTokens, TokensReady& ready);
   /// The text still held back when a turn ends; empty where none is.
   std::string finishText() { return m_text.finish(); }
 

@@ -111,7 +111,33 @@ Result<LogitsView> TestBackend::forward(std::span<const BatchSequence> batch) {
       ++row;
     }
   }
-  return LogitsView{m_logits, kVocabSize};
+  return wantedRows(batch);
+}
+
+/// Whole rows, or the best tokens alone where they are enough, as a GPU gives them.
+LogitsView TestBackend::wantedRows(std::span<const BatchSequence> batch) {
+  m_wanted.clear();
+  m_best.clear();
+  m_best.reserve(m_logits.size());
+  std::size_t first = 0;
+  for (const BatchSequence& one : batch) {
+    for (int r = 0; r < one.logitRows; ++r, first += kVocabSize) {
+      const std::span<float> row = std::span(m_logits).subspan(first, kVocabSize);
+      if (one.best == 0) {
+        m_wanted.push_back({row, {}});
+        continue;
+      }
+      const std::size_t start = m_best.size();
+      for (TokenId id = 0; id < kVocabSize; ++id) {
+        m_best.push_back({row[static_cast<std::size_t>(id)], id});
+      }
+      std::stable_sort(m_best.begin() + static_cast<std::ptrdiff_t>(start), m_best.end(),
+                       [](const auto& a, const auto& b) { return a.logit > b.logit; });
+      m_best.resize(start + static_cast<std::size_t>(std::min(one.best, kVocabSize)));
+      m_wanted.push_back({{}, std::span(m_best).subspan(start)});
+    }
+  }
+  return LogitsView(m_wanted);
 }
 
 std::vector<float> TestBackend::logitsAfter(std::span<const TokenId> tokens) {

@@ -51,6 +51,7 @@ class TestBackend final : public Backend {
   int failures = 0;                         ///< how many more fail with the same
 
  private:
+  LogitsView wantedRows(std::span<const BatchSequence> batch);
   std::uint64_t& value(std::span<const BlockId> table, int position);
 
   WeightPrecision m_precision;
@@ -58,6 +59,8 @@ class TestBackend final : public Backend {
   KvShape m_shape;
   std::vector<std::uint64_t> m_values;  // [nBlocks, blockSize]; 0: never written
   std::vector<float> m_logits;
+  std::vector<TokenLogit> m_best;
+  std::vector<LogitsView::Row> m_wanted;
 };
 
 }  // namespace vitrine::engine::test

@@ -265,6 +265,65 @@ class TestSampler : public QObject {
     QTest::newRow("top_k -2") << "top_k" << -2.0;
     QTest::newRow("window -2") << "window" << -2.0;
   }
+  void bestTokensAloneDrawTheSame_data() {
+    QTest::addColumn<float>("temperature");
+    QTest::addColumn<int>("topK");
+    QTest::addColumn<float>("topP");
+    QTest::addColumn<float>("minP");
+    QTest::addColumn<int>("needed");
+    QTest::newRow("greedy") << 0.0F << 40 << 0.95F << 0.05F << 1;
+    QTest::newRow("top_k 1") << 1.0F << 1 << 1.0F << 0.0F << 1;
+    QTest::newRow("top_p 0") << 1.0F << 0 << 0.0F << 0.0F << 1;
+    QTest::newRow("min_p 1") << 1.0F << 0 << 1.0F << 1.0F << 1;
+    QTest::newRow("defaults") << 0.8F << 40 << 0.95F << 0.05F << 40;
+    QTest::newRow("top_k alone") << 1.0F << 5 << 1.0F << 0.0F << 5;
+    QTest::newRow("top_k and top_p") << 1.3F << 7 << 0.8F << 0.0F << 7;
+    QTest::newRow("top_k and min_p") << 0.7F << 7 << 1.0F << 0.3F << 7;
+  }
+  void bestTokensAloneDrawTheSame() {
+    QFETCH(float, temperature);
+    QFETCH(int, topK);
+    QFETCH(float, topP);
+    QFETCH(float, minP);
+    SamplingParams params;
+    params.temperature = temperature;
+    params.topK = topK;
+    params.topP = topP;
+    params.minP = minP;
+    auto logits = loadedDie();
+    logits[7] = logits[100];  // a tie, the smaller id first
+    logits[8] = kNan;
+    Sampler whole(params, 11), fromBest(params, 11);
+    const int k = fromBest.candidatesNeeded(static_cast<int>(logits.size()), false);
+    QTEST(k, "needed");
+    std::vector<TokenLogit> best;
+    for (int i = 0; i < static_cast<int>(logits.size()); ++i) {
+      best.push_back({logits[i] == logits[i] ? logits[i] : -kInf, i});
+    }
+    std::stable_sort(best.begin(), best.end(),
+                     [](const auto& a, const auto& b) { return a.logit > b.logit; });
+    best.resize(static_cast<std::size_t>(k));
+    for (int i = 0; i < 500; ++i) {
+      auto copy = logits;
+      QCOMPARE(fromBest.sampleBest(best), whole.sample(copy, {}).id);
+    }
+  }
+  void wholeRowsAreAskedForWhereTheyAreNeeded() {
+    SamplingParams params;
+    QCOMPARE(Sampler(params, 1).candidatesNeeded(512, true), 0);  // probabilities
+    QCOMPARE(Sampler(params, 1).candidatesNeeded(40, false), 0);  // top_k is no bound
+    params.repeatPenalty = 1.1F;
+    QCOMPARE(Sampler(params, 1).candidatesNeeded(512, false), 0);
+    QCOMPARE(Sampler(plain(), 1).candidatesNeeded(512, false), 0);
+  }
+  void brokenBestTokensStillGiveATokenOfTheVocabulary() {
+    Sampler sampler(SamplingParams{}, 1);
+    const std::vector<TokenLogit> impossible{{-kInf, 3}, {-kInf, 4}};
+    QCOMPARE(sampler.sampleBest(impossible), 0);
+    const std::vector<TokenLogit> infinite{{kInf, 3}, {kInf, 4}, {1.0F, 5}};
+    const TokenId id = sampler.sampleBest(infinite);
+    QVERIFY(id == 3 || id == 4);
+  }
   void valuesWithoutMeaningAreRefused() {
     QFETCH(QString, field);
     QFETCH(double, value);
