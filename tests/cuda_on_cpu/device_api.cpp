@@ -43,6 +43,7 @@ constexpr ErrorText kErrors[] = {
     CUDA_ON_CPU_ERROR(cudaErrorNoKernelImageForDevice,
                       "no kernel image is available for execution on the device"),
     CUDA_ON_CPU_ERROR(cudaErrorECCUncorrectable, "uncorrectable ECC error encountered"),
+    CUDA_ON_CPU_ERROR(cudaErrorSharedObjectInitFailed, "shared object initialization failed"),
     CUDA_ON_CPU_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     CUDA_ON_CPU_ERROR(cudaErrorNotReady, "device not ready"),
     CUDA_ON_CPU_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
