@@ -104,7 +104,8 @@ struct OpBackend {
 
 OpBackend referenceOps();
 
-/// Every backend of this build that can run on this processor.
+/// Every backend of this build that can run on this processor, the reference first. With
+/// VITRINE_OP_BACKEND, a name, only that one and the reference.
 std::vector<OpBackend> opBackends();
 
 }  // namespace vitrine::test
