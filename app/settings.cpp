@@ -175,6 +175,7 @@ engine::EngineConfig Settings::engineConfig() const {
   config.batching = enumFrom(word("batching"), std::array{Batching::kContinuous, Batching::kStatic},
                              config.batching);
   config.threads = number("threads", 0, 0, 1024);
+  config.device = number("device", 0, 0, 63);
   config.contextTokens = number("context", 0, 0, 1 << 24);
   config.kvHeads = number("kv_heads", 0, 0, 65536);
   config.prefillChunk = number("prefill_chunk", config.prefillChunk, 16, 8192);
@@ -201,6 +202,7 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("kv_budget_bytes", static_cast<qulonglong>(config.cache.budgetBytes));
   set("batching", QLatin1String(toString(config.batching)));
   set("threads", config.threads);
+  set("device", config.device);
   set("context", config.contextTokens);
   set("kv_heads", config.kvHeads);
   set("prefill_chunk", config.prefillChunk);

@@ -29,6 +29,7 @@
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
 #include "app/text.h"
+#include "engine/backend/gpu.h"
 #include "engine/cache/archive_catalog.h"
 #include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
@@ -220,6 +221,7 @@ void MainWindow::connectParts() {
           });
   connect(&m_services.settings, &app::Settings::changed, this, &MainWindow::applySettings);
   connect(&m_services.engine, &app::EngineClient::modelLoaded, this, &MainWindow::updateContext);
+  connect(&m_services.engine, &app::EngineClient::modelLoaded, this, &MainWindow::tellWhyNoGpu);
   connect(&m_services.engine, &app::EngineClient::modelUnloaded, this, &MainWindow::updateContext);
   connect(&m_services.store, &app::ConversationStore::changedElsewhere, this, [this] {
     if (m_chat->session() && !m_chat->session()->isRunning()) m_chat->session()->reload();
@@ -292,6 +294,16 @@ void MainWindow::openMessage(const QString& key, const QString& branch, int posi
 void MainWindow::updateTitle() {
   const QString title = m_chat->session() ? m_chat->session()->conversation().title : QString();
   setWindowTitle(title.isEmpty() ? tr("Vitrine") : tr("%1 – Vitrine").arg(oneLine(title, 80)));
+}
+
+/// A GPU that is there and does not serve is told, once for each model; none at all is no news.
+void MainWindow::tellWhyNoGpu() {
+  const app::ModelInfoPtr info = m_services.engine.info();
+  if (!info || info->backend.note.empty()) return;
+  const engine::GpuProbe* gpus = engine::knownGpus();
+  if (gpus == nullptr || (gpus->devices.empty() && !gpus->broken)) return;
+  Toast::of(this)->showMessage(tr("Running on the CPU: %1").arg(app::toQString(info->backend.note)),
+                               10000);
 }
 
 void MainWindow::updateContext() {

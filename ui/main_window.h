@@ -86,6 +86,7 @@ class MainWindow final : public QMainWindow {
   void showSession(app::ChatSession* session);
   void updateTitle();
   void updateContext();
+  void tellWhyNoGpu();
   void openSettings(const QString& page = {});
   void noteLoadFailure(const std::filesystem::path& path, const QString& message, bool kept);
   void exportConversation(app::ConversationId id);

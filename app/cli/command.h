@@ -42,5 +42,6 @@ Command addExport(CLI::App& program);
 Command addImport(CLI::App& program);
 Command addServe(CLI::App& program);
 Command addLab(CLI::App& program);
+Command addDevices(CLI::App& program);
 
 }  // namespace vitrine::app::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/cli/command.h"
+#include "engine/backend/gpu.h"
 
 namespace vitrine::app::cli {
 
@@ -40,15 +41,15 @@ int main(int argc, char** argv) {
 
   CLI::App program("Chat with a local language model and see how the answer is made",
                    "vitrine-cli");
-  program.set_version_flag("--version",
-                           "vitrine-cli " VITRINE_VERSION " (CPU; built without CUDA)");
+  program.set_version_flag("--version", "vitrine-cli " VITRINE_VERSION " (" +
+                                            vitrine::engine::describeGpuSupport() + ")");
   program.require_subcommand(1);
   const std::vector<Command> commands = {
       addChat(program),       addRun(program),      addLogits(program),
       addPerplexity(program), addTokenize(program), addDetokenize(program),
       addTemplate(program),   addInspect(program),  addConversations(program),
       addExport(program),     addImport(program),   addServe(program),
-      addBench(program),      addLab(program),
+      addBench(program),      addLab(program),      addDevices(program),
   };
   const auto isNamed = [&](const Command& command) { return command.app->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), isNamed)) {

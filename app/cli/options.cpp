@@ -42,6 +42,9 @@ void ModelOptions::addTo(CLI::App& app) {
                           {"cuda", BackendKind::kCuda},
                           {"reference", BackendKind::kReference}},
                          "where to compute (auto)");
+  app.add_option("--device", config.device,
+                 "which GPU, where there are several (0); `devices` lists them")
+      ->check(CLI::Range(0, 63));
   app.add_option("-t,--threads", config.threads, "CPU threads (physical cores)")
       ->check(CLI::Range(1, 1024));
   addChoice<WeightMode>(app, "--weights", config.precision.weights,

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,16 +16,47 @@ std::optional<CudaSupport>& registered() {
   return support;
 }
 
-GpuProbe probeWithLimit(const CudaSupport& support) {
-  // The thread owns what it writes to: it may outlive this call by any time.
+/// The probe that runs, begun by the first who asks.
+struct RunningProbe {
+  std::shared_future<GpuProbe> answer;
+  std::chrono::steady_clock::time_point deadline;
+
+  bool isOver() const {
+    return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready ||
+           std::chrono::steady_clock::now() >= deadline;
+  }
+};
+
+RunningProbe begin() {
   std::promise<GpuProbe> promise;
-  std::future<GpuProbe> future = promise.get_future();
-  std::thread([probe = support.probe, promise = std::move(promise)]() mutable {
+  RunningProbe running{promise.get_future().share(),
+                       std::chrono::steady_clock::now() + kProbeLimit};
+  if (cudaSupport() == nullptr) {
+    promise.set_value({{}, "this build is without CUDA", "", false});
+    return running;
+  }
+  // The thread owns what it writes to: it may outlive everything here.
+  std::thread([probe = cudaSupport()->probe, promise = std::move(promise)]() mutable {
     promise.set_value(probe());
   }).detach();
-  if (future.wait_for(kProbeLimit) == std::future_status::ready) return future.get();
-  return {
-      {}, fmt::format("the GPU driver did not answer within {} seconds", kProbeLimit.count()), ""};
+  return running;
+}
+
+// Neither is ever destroyed: the thread of a driver that hangs may be there when the program ends.
+const RunningProbe& runningProbe() {
+  static const RunningProbe& running = *new RunningProbe(begin());
+  return running;
+}
+
+GpuProbe waitForAnswer() {
+  const RunningProbe& running = runningProbe();
+  if (running.answer.wait_until(running.deadline) == std::future_status::ready) {
+    return running.answer.get();
+  }
+  return {{},
+          fmt::format("the GPU driver did not answer within {} seconds", kProbeLimit.count()),
+          "",
+          true};
 }
 
 }  // namespace
@@ -41,11 +71,12 @@ const CudaSupport* cudaSupport() {
 }
 
 const GpuProbe& probeGpus() {
-  // Never destroyed: the thread of a driver that hangs may still be there when the program ends.
-  static const GpuProbe& probe =
-      *new GpuProbe(cudaSupport() != nullptr ? probeWithLimit(*cudaSupport())
-                                             : GpuProbe{{}, "this build is without CUDA", ""});
+  static const GpuProbe& probe = *new GpuProbe(waitForAnswer());
   return probe;
+}
+
+const GpuProbe* knownGpus() {
+  return runningProbe().isOver() ? &probeGpus() : nullptr;
 }
 
 std::string describeGpuSupport() {

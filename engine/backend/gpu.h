@@ -27,6 +27,7 @@ struct GpuProbe {
   std::vector<GpuDevice> devices;  ///< usable ones
   std::string problem;
   std::string driverVersion;  ///< "13.0"; "" if unknown
+  bool broken = false;        ///< a driver is there, and yet no GPU can be used
 };
 
 /// The CUDA backend of this program.
@@ -48,6 +49,8 @@ const CudaSupport* cudaSupport();
 /// The GPUs, asked for once in a process, in a thread of its own: a driver that hangs is given up
 /// after some seconds and reported as the problem. Any thread.
 const GpuProbe& probeGpus();
+/// The same without waiting: null while the driver is still being asked.
+const GpuProbe* knownGpus();
 /// "CUDA 13.0 (sm_80, sm_90)" or "without CUDA", for --version.
 std::string describeGpuSupport();
 

@@ -42,6 +42,28 @@ class TestTopBar : public QObject {
     QVERIFY(!parts.settings.engineConfig().cache.reuse);
   }
 
+  void theDeviceIsChosenInItsMenu() {
+    WindowParts parts;
+    ui::TopBar bar(parts.engine, parts.settings);
+    bar.resize(1440, 52);
+    bar.show();
+    QVERIFY(parts.load(parts.writeParrot("parrot.gguf", "fine")));
+    auto* chip = bar.findChild<ui::DeviceChip*>("deviceChip");
+    auto* menu = bar.findChild<QMenu*>("deviceMenu");
+    QTest::mouseClick(chip, Qt::LeftButton);
+    QTRY_VERIFY(menu->isVisible());
+    QVERIFY(menu->actions().size() >= 3);  // automatic, the processor, GPUs or why there is none
+    QVERIFY(menu->actions()[0]->isChecked());
+    menu->actions()[1]->trigger();
+    menu->hide();
+    QVERIFY(parts.waitUntilSettled());
+    QCOMPARE(parts.engine.info()->running.backend, engine::BackendKind::kCpu);
+    QCOMPARE(parts.settings.engineConfig().backend, engine::BackendKind::kCpu);
+    QTest::mouseClick(chip, Qt::LeftButton);
+    QVERIFY(menu->actions()[1]->isChecked());
+    menu->hide();
+  }
+
   void withoutModelSwitchesAreForTheNextOne() {
     WindowParts parts;
     ui::TopBar bar(parts.engine, parts.settings);

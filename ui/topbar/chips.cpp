@@ -171,7 +171,7 @@ void ContextBar::setUse(int usedTokens, int limitTokens) {
   setAccessibleName(m_limit > 0 ? tr("Context: %1 of %2 tokens").arg(m_used).arg(m_limit)
                                 : tr("Context: no model"));
   setToolTip(m_limit > 0 ? tr("%1 of %2 tokens of the context are used; %3 are free.\n"
-                                  "Click to see what leaves when it is full.")
+                              "Click to see what leaves when it is full.")
                                .arg(countText(m_used), countText(m_limit),
                                     countText(std::max(0, m_limit - m_used)))
                          : tr("The context appears once a model is loaded."));
@@ -252,7 +252,10 @@ void ContextBar::paintEvent(QPaintEvent*) {
 
 // -------------------------------------------------------------------------------- device chip
 
-DeviceChip::DeviceChip(QWidget* parent) : QWidget(parent) {
+DeviceChip::DeviceChip(QWidget* parent) : QAbstractButton(parent) {
+  setFocusPolicy(Qt::StrongFocus);
+  setCursor(Qt::PointingHandCursor);
+  setAttribute(Qt::WA_Hover);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   followTheme(this);
 }
@@ -275,13 +278,13 @@ void DeviceChip::setBusy(bool busy) {
 
 QSize DeviceChip::sizeHint() const {
   const int text = QFontMetrics(look().textFont(12.5)).horizontalAdvance(m_text);
-  return {px(10) + px(7) + px(7) + text + px(11), px(30)};
+  return {px(10) + px(7) + px(7) + text + px(24), px(30)};
 }
 
 void DeviceChip::paintEvent(QPaintEvent*) {
   const Tokens& tokens = look().tokens();
   QPainter painter(this);
-  paintChip(painter, rect(), false, false);
+  paintChip(painter, rect(), hasFocus(), underMouse());
   const double radius = px(7) / 2.0;
   painter.setPen(QPen(tokens.accent, 1.3));
   painter.setBrush(m_busy ? tokens.accent : QColor(Qt::transparent));
@@ -289,6 +292,7 @@ void DeviceChip::paintEvent(QPaintEvent*) {
   painter.setFont(look().textFont(12.5));
   painter.setPen(tokens.text);
   painter.drawText(QRect(px(24), 0, width() - px(24), height()), Qt::AlignVCenter, m_text);
+  paintArrow(painter, rect());
 }
 
 }  // namespace vitrine::ui

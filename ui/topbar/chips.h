@@ -70,8 +70,8 @@ class ContextBar final : public QAbstractButton {
   int m_level = 0;
 };
 
-/// The device that computes, with a dot that is filled while it works.
-class DeviceChip final : public QWidget {
+/// The device that computes, with a dot that is filled while it works. A click offers the others.
+class DeviceChip final : public QAbstractButton {
   Q_OBJECT
  public:
   explicit DeviceChip(QWidget* parent = nullptr);

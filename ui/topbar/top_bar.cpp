@@ -19,6 +19,7 @@
 #include "ui/theme/theme.h"
 #include "ui/topbar/app_mark.h"
 #include "ui/topbar/chips.h"
+#include "ui/topbar/device_menu.h"
 
 namespace vitrine::ui {
 namespace {
@@ -43,6 +44,15 @@ QString deviceText(const engine::BackendInfo& backend) {
   if (kind == QLatin1String("REFERENCE")) kind = TopBar::tr("Reference");
   const QString set = app::toQString(backend.instructionSet).section(u' ', 0, 0);
   return set.isEmpty() ? kind : kind + QStringLiteral(" · ") + set;
+}
+
+QString deviceToolTip(const engine::BackendInfo& backend) {
+  QStringList lines = {app::toQString(backend.device), app::toQString(backend.instructionSet)};
+  if (backend.kind != engine::BackendKind::kCuda) {
+    lines << pluralText(backend.threads, TopBar::tr("%1 thread"), TopBar::tr("%1 threads"));
+  }
+  if (!backend.note.empty()) lines << TopBar::tr("No GPU: %1").arg(app::toQString(backend.note));
+  return lines.join(u'\n');
 }
 
 }  // namespace
@@ -126,6 +136,11 @@ TopBar::TopBar(app::EngineClient& engine, app::Settings& settings, QWidget* pare
   connect(m_context, &ContextBar::clicked, this, &TopBar::contextWanted);
   row->addWidget(m_context);
   m_device = new DeviceChip(this);
+  m_device->setObjectName("deviceChip");
+  m_deviceMenu = new QMenu(this);
+  m_deviceMenu->setObjectName("deviceMenu");
+  m_deviceMenu->setToolTipsVisible(true);
+  connect(m_device, &DeviceChip::clicked, this, &TopBar::openDeviceMenu);
   row->addWidget(m_device);
 
   connect(&engine, &app::EngineClient::loadStarted, this, [this] {
@@ -157,6 +172,18 @@ void TopBar::want(Change change) {
   showConfig();
 }
 
+void TopBar::openDeviceMenu() {
+  const app::ModelInfoPtr info = m_engine.info();
+  fillDeviceMenu(*m_deviceMenu, wantedConfig(m_engine, m_settings), info ? &info->backend : nullptr,
+                 [this](engine::BackendKind kind, int device) {
+                   want([&](engine::EngineConfig& config) {
+                     config.backend = kind;
+                     config.device = device;
+                   });
+                 });
+  m_deviceMenu->popup(m_device->mapToGlobal(QPoint(0, m_device->height() + 4)));
+}
+
 void TopBar::showModel() {
   const app::ModelInfoPtr info = m_engine.info();
   if (!info) {
@@ -170,11 +197,7 @@ void TopBar::showModel() {
         QStringLiteral("%1 · %2").arg(quantization, bytesText(info->fileBytes)),
         tr("%1\ncalls itself: %2").arg(app::displayPath(info->path), app::toQString(info->name)));
     m_attentionChip->setProperty("wanted", true);
-    m_device->setDevice(
-        deviceText(info->backend),
-        tr("%1\n%2\n%3")
-            .arg(app::toQString(info->backend.device), app::toQString(info->backend.instructionSet),
-                 pluralText(info->backend.threads, tr("%1 thread"), tr("%1 threads"))));
+    m_device->setDevice(deviceText(info->backend), deviceToolTip(info->backend));
   }
   const QString native =
       info ? nativeFormatText(app::toQString(info->quantization)) : QStringLiteral("Native");

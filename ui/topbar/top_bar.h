@@ -62,6 +62,7 @@ class TopBar final : public QWidget {
   void fillModelMenu();
   void fillAttentionMenu();
   void showAttention();
+  void openDeviceMenu();
   template <typename Change>
   void want(Change change);
 
@@ -82,6 +83,7 @@ class TopBar final : public QWidget {
   QPushButton* m_cancel;
   ContextBar* m_context;
   DeviceChip* m_device;
+  QMenu* m_deviceMenu;
 };
 
 }  // namespace vitrine::ui

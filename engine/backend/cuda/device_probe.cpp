@@ -40,6 +40,7 @@ GpuProbe probeDevices() {
   cudaGetLastError();
   if (code != cudaSuccess || count <= 0) {
     probe.problem = problemText(code, driverVersion);
+    probe.broken = driverVersion > 0 && code != cudaSuccess && code != cudaErrorNoDevice;
     return probe;
   }
   std::string tooOld;
@@ -61,8 +62,9 @@ GpuProbe probeDevices() {
   }
   if (!probe.devices.empty()) {
     probe.problem.clear();
-  } else if (!tooOld.empty()) {
-    probe.problem = tooOld;
+  } else {
+    if (!tooOld.empty()) probe.problem = tooOld;
+    probe.broken = true;
   }
   return probe;
 }
