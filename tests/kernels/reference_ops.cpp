@@ -1,13 +1,8 @@
 #include <algorithm>
-#include <cstdlib>
 
 #include "kernels/api/quantize.h"
 #include "kernels/reference/reference.h"
-#include "tests/kernels/cpu_ops.h"
 #include "tests/kernels/op_cases.h"
-#ifdef VITRINE_TEST_CUDA
-#include "tests/kernels/cuda_ops.h"
-#endif
 
 namespace vitrine::test {
 
@@ -134,23 +129,6 @@ OpBackend referenceOps() {
   ops.add = add;
   ops.softmax = softmax;
   return ops;
-}
-
-std::vector<OpBackend> opBackends() {
-  std::vector<OpBackend> all = {referenceOps()};
-  for (const auto isa : {kernels::cpu::Isa::kPortable, kernels::cpu::Isa::kAvx2,
-                         kernels::cpu::Isa::kAvx512}) {
-    if (kernels::cpu::isSupported(isa)) all.push_back(cpuOps(isa));
-  }
-#ifdef VITRINE_TEST_CUDA
-  all.push_back(cudaOps());
-#endif
-  if (const char* wanted = std::getenv("VITRINE_OP_BACKEND")) {
-    std::erase_if(all, [&](const OpBackend& ops) {
-      return ops.name != wanted && ops.name != "reference";
-    });
-  }
-  return all;
 }
 
 }  // namespace vitrine::test
