@@ -1,5 +1,6 @@
 #include "fiber.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -112,6 +113,22 @@ void fiberEntered() {
 }
 
 void adoptThread([[maybe_unused]] Fiber& fiber) {
+#if defined(__SANITIZE_ADDRESS__)
+  // A switch back to the thread must say where its stack is; else an exception that is thrown there
+  // later leaves the stack as AddressSanitizer had it.
+  thread_local const FiberStack own = [] {
+    FiberStack stack;
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return stack;
+    void* base = nullptr;
+    pthread_attr_getstack(&attributes, &base, &stack.bytes);
+    stack.base = static_cast<char*>(base);
+    pthread_attr_destroy(&attributes);
+    return stack;
+  }();
+  fiber.stack->base = own.base;
+  fiber.stack->bytes = own.bytes;
+#endif
 #if defined(CUDA_ON_CPU_TSAN)
   fiber.stack->sanitizerThread = __tsan_get_current_fiber();
 #endif
