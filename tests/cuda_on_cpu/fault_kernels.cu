@@ -245,7 +245,7 @@ constexpr FaultKernel kFaults[] = {
     FAULT(dynamicShared, kByAddress, same),
     FAULT(staticShared, kByAddress, same),
     FAULT(misaligned, kByAddress, same),
-    FAULT(uninitialized, kByResult | kByAddress | kByThread, same),
+    FAULT(uninitialized, kByResult, same),
     FAULT(dividedBarrier, kByReport, same),
     FAULT(returnBeforeBarrier, kByReport, same),
     FAULT(dividedShuffle, kByReport, same),

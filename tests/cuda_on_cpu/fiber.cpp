@@ -20,6 +20,7 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 constexpr std::size_t kStackBytes = 64 * 1024;
 #endif
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kLeftFrames = 4096;
 
 }  // namespace
 
@@ -82,6 +83,8 @@ void prepare(Fiber& fiber, void (*entry)()) {
   // once it has been taken off.
   auto** top = reinterpret_cast<void**>(
       reinterpret_cast<std::uintptr_t>(stack.base + stack.bytes - kLine) & ~std::uintptr_t{15});
+  // The last frames of the thread that used the stack before never returned.
+  allow(stack.base + stack.bytes - kLeftFrames, kLeftFrames);
   top[1] = nullptr;  // the end of backtraces
   top[0] = reinterpret_cast<void*>(entry);
   for (int i = 1; i <= 6; ++i) top[-i] = nullptr;

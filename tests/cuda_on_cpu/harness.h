@@ -30,7 +30,7 @@ struct Settings {
   std::size_t sharedOptinBytes = 64 * 1024;
   int driverVersion = 13000;  ///< 0: no driver; below CUDART_VERSION: too old
   /// Why cuBLAS cannot be loaded; "": it can.
-  std::string cublasProblem;
+  std::string cublasProblem{};
 
   /// A warp's sum or maximum by a butterfly of shuffles as one meeting instead of five: the same
   /// bits in half of the time, and fewer chances for threads to overtake each other.
