@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -31,14 +30,17 @@ int slabSlots(std::size_t blockBytes, int blocks) {
 
 }  // namespace
 
-HostSlab::HostSlab(std::size_t bytes) : m_bytes(bytes) {
-  try {
-    m_pinned = kernels::cuda::PinnedBuffer<std::byte>(bytes);
-  } catch (const CudaError& error) {
-    if (!error.isOutOfMemory()) throw;
-    m_plain.reset(new (std::nothrow) std::byte[bytes]);
-    if (!m_plain) throw;
-  }
+HostSlab::HostSlab(std::size_t bytes) {
+  auto memory = HostMemory::map(bytes, "KV blocks in host memory", MemoryUse::kKvCache);
+  if (!memory) throw CudaError(cudaErrorMemoryAllocation, memory.error().message);
+  m_memory = std::move(*memory);
+  const cudaError_t code = cudaHostRegister(m_memory.data(), bytes, cudaHostRegisterDefault);
+  m_locked = code == cudaSuccess;
+  if (!m_locked) cudaGetLastError();  // copies are slower; an error that sticks comes again
+}
+
+HostSlab::~HostSlab() {
+  if (m_locked && cudaHostUnregister(m_memory.data()) != cudaSuccess) cudaGetLastError();
 }
 
 KvPool::KvPool(const KvShape& shape, std::size_t blockBytes,
@@ -55,14 +57,14 @@ KvPool::KvPool(const KvShape& shape, std::size_t blockBytes,
   (void)layers;
   VITRINE_CHECK(shape.hostBlocks >= 0 && shape.hostBlocks < shape.nBlocks,
                 "a pool has at least one block on the device");
-  while (m_device.slots() < plannedSlots()) {
+  while (m_device.size() < plannedSlots()) {
     if (!growDevice()) {
       throw CudaError(
           cudaErrorMemoryAllocation,
           fmt::format("the KV pool wants {} bytes of device memory for {} blocks; there "
                       "was room for {}",
                       static_cast<std::size_t>(plannedSlots()) * blockBytes, plannedSlots(),
-                      m_device.slots()));
+                      m_device.size()));
     }
   }
 }
@@ -83,7 +85,7 @@ bool KvPool::prepare(std::span<const BlockId> read, std::span<const BlockId> wri
   ++m_batch;
   std::vector<BlockId> missing;
   const int needed = stamp(read, missing) + stamp(written, missing);
-  while (needed > m_device.slots()) {
+  while (needed > m_device.size()) {
     if (!growDevice()) return false;
   }
   if (!missing.empty()) {
@@ -118,7 +120,7 @@ int KvPool::stamp(std::span<const BlockId> blocks, std::vector<BlockId>& missing
 
 /// One slab more, up to what was planned; its memory begins with zeros. False if there is none.
 bool KvPool::growDevice() {
-  const int count = std::min(m_device.slotsPerSlab(), plannedSlots() - m_device.slots());
+  const int count = std::min(m_device.slotsPerSlab(), plannedSlots() - m_device.size());
   if (count <= 0) return false;
   try {
     DeviceBuffer<std::byte> memory(static_cast<std::size_t>(count) * m_blockBytes);
@@ -199,7 +201,7 @@ std::byte* KvPool::address(BlockId block) const {
 
 // ---------------------------------------------------------------- contents
 
-void KvPool::copy(BlockId from, BlockId to, [[maybe_unused]] int slots) {
+void KvPool::copy(BlockId from, BlockId to, [[maybe_unused]] int positions) {
   if (from == to) return;
   if (!prepare(std::span(&from, 1), std::span(&to, 1), std::span(&to, 1))) {
     std::vector<std::byte> bytes(m_blockBytes);  // the device has room for one block only
@@ -255,9 +257,8 @@ void KvPool::idle() {
     }
   }
   std::ranges::stable_sort(changed, {}, [this](BlockId block) { return at(block).lastUse; });
-  const int room = m_host.freeSlots() + std::max(0, hostLimit() - m_host.slots());
-  const int count =
-      std::min({m_device.slots() / 2 - ready, room, static_cast<int>(changed.size())});
+  const int room = m_host.freeSlots() + std::max(0, hostLimit() - m_host.size());
+  const int count = std::min({m_device.size() / 2 - ready, room, static_cast<int>(changed.size())});
   for (int i = 0; i < count; ++i) copyOut(changed[static_cast<std::size_t>(i)]);
   trimHost();
 }
@@ -274,14 +275,13 @@ std::size_t KvPool::giveBack(std::size_t bytes) {
     }
     if (others < 1 || !emptySlab(slab)) break;
     freed += static_cast<std::size_t>(m_device.slotsIn(slab)) * m_blockBytes;
-    settle();
     m_device.remove(slab);
     m_noGrowth = kEvictionsUntilGrowth;
   }
   return freed;
 }
 
-/// Moves what lies in a slab elsewhere. False where there is no host memory for it.
+/// Moves what lies in a slab elsewhere, and waits for it. False where there is no host memory.
 bool KvPool::emptySlab(int slab) {
   const auto isUsed = [this](int slot) { return m_blockIn[static_cast<std::size_t>(slot)] >= 0; };
   try {
@@ -297,6 +297,7 @@ bool KvPool::emptySlab(int slab) {
       }
       m_device.setAside(slab);
     }
+    settle();
     return true;
   } catch (const CudaError& error) {
     m_device.putBack(slab, isUsed);
@@ -330,11 +331,11 @@ std::string KvPool::checkInvariants() const {
       return fmt::format("block {} lost its content", block);
     }
   }
-  if (onDevice != m_device.slots() - m_device.freeSlots() ||
-      onHost != m_host.slots() - m_host.freeSlots()) {
+  if (onDevice != m_device.size() - m_device.freeSlots() ||
+      onHost != m_host.size() - m_host.freeSlots()) {
     return fmt::format("{} blocks on the device, {} on the host, but {} and {} slots are taken",
-                       onDevice, onHost, m_device.slots() - m_device.freeSlots(),
-                       m_host.slots() - m_host.freeSlots());
+                       onDevice, onHost, m_device.size() - m_device.freeSlots(),
+                       m_host.size() - m_host.freeSlots());
   }
   return {};
 }

@@ -5,30 +5,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/slab_arena.h"
+#include "engine/backend/host_memory.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/types.h"
 
 namespace vitrine::engine::cuda {
 
-/// Host memory that blocks lie in: page-locked, or ordinary memory where the driver gives no more
-/// of that (copies then wait for each other).
+/// Host memory that blocks lie in: ours, so that the memory ledger finds it, and page-locked where
+/// the driver allows it (elsewhere copies wait for each other).
 class HostSlab final {
  public:
   HostSlab() = default;
   explicit HostSlab(std::size_t bytes);
-  std::byte* data() const { return m_plain ? m_plain.get() : m_pinned.data(); }
-  std::size_t size() const { return m_bytes; }
+  HostSlab(HostSlab&& other) noexcept
+      : m_memory(std::move(other.m_memory)), m_locked(std::exchange(other.m_locked, false)) {}
+  HostSlab& operator=(HostSlab&& other) noexcept {
+    std::swap(m_memory, other.m_memory);
+    std::swap(m_locked, other.m_locked);
+    return *this;
+  }
+  ~HostSlab();
+  std::byte* data() const { return m_memory.data(); }
+  std::size_t size() const { return m_memory.bytes(); }
 
  private:
-  kernels::cuda::PinnedBuffer<std::byte> m_pinned;
-  std::unique_ptr<std::byte[]> m_plain;
-  std::size_t m_bytes = 0;
+  HostMemory m_memory;
+  bool m_locked = false;
 };
 
 /// The KV blocks of the CUDA backend. A block lies on the device or, while nobody computes with it,
@@ -62,8 +71,8 @@ class KvPool final {
   /// Changes whenever a block has got another address: tables of addresses must be made anew.
   std::uint64_t generation() const { return m_generation; }
 
-  /// The first `slots` positions of a block, all layers (what lies behind them may come along).
-  void copy(BlockId from, BlockId to, int slots);
+  /// The first `positions` of a block, all layers (what lies behind them may come along).
+  void copy(BlockId from, BlockId to, int positions);
   /// A block's bytes; zeros where nothing was written. Waits for it.
   void read(BlockId block, std::span<std::byte> bytes) const;
   void write(BlockId block, std::span<const std::byte> bytes);
@@ -77,8 +86,8 @@ class KvPool final {
   std::size_t giveBack(std::size_t bytes);
 
   std::size_t deviceBytes() const { return m_device.bytes(); }  ///< held on the device
-  std::size_t hostBytes() const { return m_host.bytes(); }      ///< page-locked
-  int deviceCapacity() const { return m_device.slots(); }  ///< blocks that fit on the device now
+  std::size_t hostBytes() const { return m_host.bytes(); }      ///< of blocks in host memory
+  int deviceCapacity() const { return m_device.size(); }  ///< blocks that fit on the device now
   int writtenBlocks() const;  ///< blocks on the device that hold something
   /// Bytes copied to the host and back since the pool was made.
   std::uint64_t bytesOut() const { return m_bytesOut; }

@@ -110,13 +110,13 @@ void KvPool::dropHostCopy(Block& block) {
 /// Blocks that may lie in host memory; more while the device has fewer than was planned. One more,
 /// so that two blocks can change places.
 int KvPool::hostLimit() const {
-  const int most = std::max(m_hostBlocks, m_nBlocks - m_device.slots());
+  const int most = std::max(m_hostBlocks, m_nBlocks - m_device.size());
   return most > 0 ? most + 1 : 0;
 }
 
 int KvPool::takeHostSlot() {
   if (m_host.freeSlots() > 0) return m_host.take();
-  int count = std::min(m_host.slotsPerSlab(), hostLimit() - m_host.slots());
+  int count = std::min(m_host.slotsPerSlab(), hostLimit() - m_host.size());
   if (count <= 0) {
     // A block on the device that has a copy here as well gives it up; the latest used, which is
     // the last to leave.

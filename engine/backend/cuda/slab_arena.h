@@ -15,7 +15,7 @@ class SlabArena final {
   SlabArena(std::size_t slotBytes, int slotsPerSlab)
       : m_slotBytes(slotBytes), m_slotsPerSlab(slotsPerSlab) {}
 
-  int slots() const { return m_slots; }
+  int size() const { return m_slots; }
   int freeSlots() const { return static_cast<int>(m_free.size()); }
   int slotsPerSlab() const { return m_slotsPerSlab; }
   /// Every slot's number is below this.
@@ -27,11 +27,11 @@ class SlabArena final {
     const auto count = static_cast<int>(memory.size() / m_slotBytes);
     m_free.reserve(static_cast<std::size_t>(m_slots + count));
     auto place =
-        std::find_if(m_slabs.begin(), m_slabs.end(), [](const Slab& s) { return s.slots == 0; });
+        std::find_if(m_slabs.begin(), m_slabs.end(), [](const Slab& s) { return s.count == 0; });
     if (place == m_slabs.end()) place = m_slabs.insert(place, Slab{});
     const auto index = static_cast<int>(place - m_slabs.begin());
     place->memory = std::move(memory);
-    place->slots = count;
+    place->count = count;
     for (int i = count - 1; i >= 0; --i) m_free.push_back(index * m_slotsPerSlab + i);
     m_slots += count;
     return index;
@@ -55,7 +55,7 @@ class SlabArena final {
 
   int slabs() const { return static_cast<int>(m_slabs.size()); }
   /// Slots of a slab; 0: there is none with this number now.
-  int slotsIn(int slab) const { return m_slabs[static_cast<std::size_t>(slab)].slots; }
+  int slotsIn(int slab) const { return m_slabs[static_cast<std::size_t>(slab)].count; }
   int usedIn(int slab) const { return m_slabs[static_cast<std::size_t>(slab)].used; }
   bool isIn(int slot, int slab) const { return slot / m_slotsPerSlab == slab; }
   /// Free slots of other slabs are taken from now on, until remove() or putBack().
@@ -75,14 +75,14 @@ class SlabArena final {
   void remove(int slab) {
     setAside(slab);
     Slab& gone = m_slabs[static_cast<std::size_t>(slab)];
-    m_slots -= gone.slots;
+    m_slots -= gone.count;
     gone = Slab{};
   }
 
  private:
   struct Slab {
     Buffer memory;
-    int slots = 0, used = 0;
+    int count = 0, used = 0;
   };
   Slab& slabOf(int slot) { return m_slabs[static_cast<std::size_t>(slot / m_slotsPerSlab)]; }
 

@@ -1,6 +1,8 @@
 # The CUDA backend's sources, listed once (see kernels/cuda/sources.cmake).
 set(cuda_backend_sources
   device_probe.cpp
+  device_memory.cpp
+  nvml.cpp
   kv_pool.cpp
   kv_pool_moves.cpp
   kv_layout.cpp
