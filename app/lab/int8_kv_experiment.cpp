@@ -21,7 +21,7 @@ Result<double> positionsThatFit(const LabContext& context, KvType type) {
   config.cache.type = type;
   config.cache.budgetBytes = kBudget;
   VITRINE_ASSIGN(const engine::CachePlan plan,
-                 engine::planCache(context.modelConfig(), config, kBudget));
+                 engine::planCache(context.modelConfig(), config, {kBudget, {}}));
   return double(plan.shape.nBlocks) * plan.shape.blockSize;
 }
 

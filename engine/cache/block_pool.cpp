@@ -10,7 +10,7 @@
 namespace vitrine::engine {
 
 BlockPool::BlockPool(int nBlocks, int blockSize, EvictionListener onEvict)
-    : m_blockSize(blockSize), m_onEvict(std::move(onEvict)) {
+    : m_blockSize(blockSize), m_onEvict(std::move(onEvict)), m_mostUsed(nBlocks) {
   VITRINE_CHECK(nBlocks > 0 && blockSize > 0, "a pool has at least one block of one position");
   m_blocks.resize(static_cast<std::size_t>(nBlocks));
   m_tokens.resize(m_blocks.size() * static_cast<std::size_t>(blockSize));

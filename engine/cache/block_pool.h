@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -35,8 +36,14 @@ class BlockPool final {
   int freeCount() const { return m_freeCount; }
   int cachedCount() const { return m_cachedCount; }
   int usedCount() const { return size() - m_freeCount - m_cachedCount; }
-  /// Blocks that allocate() can hand out: free and cached ones.
-  int availableCount() const { return m_freeCount + m_cachedCount; }
+  /// Most blocks that may be used at a time, where not all can be: on a device that cannot hold the
+  /// whole pool. The rest waits free or cached.
+  void setMostUsed(int blocks) { m_mostUsed = blocks; }
+  int mostUsed() const { return m_mostUsed; }
+  /// Blocks that allocate() can hand out: free and cached ones, as far as they may be used.
+  int availableCount() const {
+    return std::clamp(m_mostUsed - usedCount(), 0, m_freeCount + m_cachedCount);
+  }
 
   bool canAllocate(int count) const { return count <= availableCount(); }
   /// An empty block with one reference, for the tokens at `position` and on of a sequence.
@@ -102,6 +109,7 @@ class BlockPool final {
   std::vector<TokenId> m_tokens;  // [nBlocks, blockSize]
   BlockId m_front = -1, m_back = -1;
   int m_freeCount = 0, m_cachedCount = 0;
+  int m_mostUsed;
 };
 
 }  // namespace vitrine::engine

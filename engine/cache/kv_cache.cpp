@@ -21,6 +21,11 @@ KvCache::KvCache(Backend& backend)
       m_index(m_pool),
       m_map(m_pool) {}
 
+int KvCache::capacity() const {
+  const KvShape& shape = m_backend.cacheShape();
+  return std::min(m_pool.size(), shape.nBlocks - shape.hostBlocks);
+}
+
 // ---------------------------------------------------------------- beginning
 
 PrefixMatch KvCache::matchFor(const Sequence& sequence) const {
@@ -30,6 +35,7 @@ PrefixMatch KvCache::matchFor(const Sequence& sequence) const {
 
 Result<bool> KvCache::begin(Sequence& sequence, int headroomBlocks) {
   VITRINE_CHECK(sequence.table.empty() && sequence.computed == 0, "a sequence begins once");
+  noteCapacity();
   const PrefixMatch match = matchFor(sequence);
   // A contiguous sequence holds all that it will ever need, so it leaves no headroom.
   return sequence.mode.reserveTokens > 0 ? beginContiguous(sequence, match)
@@ -115,7 +121,7 @@ Result<bool> KvCache::beginContiguous(Sequence& sequence, const PrefixMatch& mat
 bool KvCache::canGoOnInPlace(const PrefixMatch& match, int nBlocks, bool sparing) const {
   const auto nFull = static_cast<int>(match.blocks.size());
   const BlockId first = nFull > 0 ? match.blocks.front() : match.tail;
-  if (first + nBlocks > m_pool.size()) return false;
+  if (first + nBlocks > m_pool.size() || !m_pool.canAllocate(nBlocks)) return false;
   if (match.tail >= 0 && match.tail != first + nFull) return false;
   for (int i = 0; i < nBlocks; ++i) {
     const BlockId block = first + i;
@@ -156,7 +162,7 @@ Result<bool> KvCache::copyIntoRun(Sequence& sequence, const PrefixMatch& match, 
     if (match.tail >= 0) on ? m_pool.acquire(match.tail) : m_pool.release(match.tail);
   };
   pin(true);
-  const BlockId run = m_pool.findRun(nBlocks);
+  const BlockId run = m_pool.canAllocate(nBlocks) ? m_pool.findRun(nBlocks) : -1;
   if (run < 0) {
     pin(false);
     return false;
@@ -186,6 +192,7 @@ Result<bool> KvCache::copyIntoRun(Sequence& sequence, const PrefixMatch& match, 
 // ---------------------------------------------------------------- running
 
 bool KvCache::reserve(Sequence& sequence, int tokens) {
+  noteCapacity();
   const auto needed = static_cast<std::size_t>(blocksFor(tokens));
   while (sequence.table.size() < needed) {
     if (!m_pool.canAllocate(1)) return false;

@@ -27,6 +27,10 @@ class KvCache final {
   int blocksFor(int tokens) const { return (tokens + m_blockSize - 1) / m_blockSize; }
   int blockSize() const { return m_blockSize; }
   int nBlocks() const { return m_pool.size(); }
+  /// Blocks that the sequences which run may have together: on a device, what it holds now.
+  int capacity() const;
+  /// They have more, since the device holds less than before.
+  bool isOvercommitted() const { return m_pool.usedCount() > capacity(); }
   const BlockPool& pool() const { return m_pool; }
 
   /// What is cached of a history.
@@ -77,6 +81,7 @@ class KvCache final {
   std::string checkInvariants(std::span<const Sequence* const> sequences) const;
 
  private:
+  void noteCapacity() { m_pool.setMostUsed(capacity()); }
   PrefixMatch matchFor(const Sequence& sequence) const;
   Result<bool> beginPaged(Sequence& sequence, PrefixMatch match, int headroomBlocks);
   Result<bool> beginContiguous(Sequence& sequence, const PrefixMatch& match);

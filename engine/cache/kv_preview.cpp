@@ -32,7 +32,10 @@ Result<bool> KvCache::beginProbe(Sequence& sequence, int tokens, bool fromCache)
   if (fromCache && sequence.length() > 1) {
     match = m_index.match(std::span(sequence.tokens).first(sequence.tokens.size() - 1));
   }
+  noteCapacity();
   if (blocksFor(tokens) - static_cast<int>(match.blocks.size()) > m_pool.freeCount()) return false;
+  // Shared blocks and the one that is copied have to be where the others are.
+  if (!m_pool.canAllocate(blocksFor(tokens) + (match.tail >= 0 ? 1 : 0))) return false;
   for (const BlockId block : match.blocks) m_pool.acquire(block);
   sequence.table = match.blocks;
   if (match.tail >= 0) {

@@ -163,14 +163,14 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
                          const EngineConfig& config, std::stop_token stop) {
   std::shared_ptr<const Model> current;
   EngineConfig running;
-  std::uint64_t cacheBytes = 0;
+  std::optional<CacheRoom> room;
   {
     const std::lock_guard lock(m_mutex);
     current = m_sharedModel;
     running = m_sharedConfig;
-    cacheBytes = m_sharedDeviceCacheBytes;
+    room = m_sharedRoom;
   }
-  if (cacheBytes == 0) cacheBytes = availableMemoryBytes();
+  if (room) (room->hostBytes ? *room->hostBytes : room->bytes) = availableMemoryBytes();
   const auto start = Clock::now();
   Result<std::unique_ptr<Loaded>> loaded;
   if (stop.stop_requested()) {
@@ -178,7 +178,7 @@ void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::p
   } else if (isNewModel) {
     loaded = loadModel(path, config, progressOf(id), stop);
   } else if (current) {
-    loaded = prepareChange(current, running, cacheBytes, config, progressOf(id), stop);
+    loaded = prepareChange(current, running, room, config, progressOf(id), stop);
   } else {
     loaded = fail(ErrorCode::kNotFound, "no model is loaded that could be changed");
   }
@@ -228,7 +228,9 @@ void EngineLoop::run() {
     }
     if (m_scheduler && !m_scheduler->isIdle()) {
       setActive(true);
+      const bool wasLost = m_scheduler->isDeviceLost();
       m_scheduler->step();
+      if (m_scheduler->isDeviceLost() && !wasLost) noteDeviceLoss();
       if (Clock::now() - m_published >= kSnapshotInterval) publishSnapshot();
     }
   }
@@ -317,12 +319,21 @@ void EngineLoop::setActive(bool active) {
   m_backend->setActive(active);
 }
 
+/// The model stays, and whoever asks gets the error, until it is run by another backend.
+void EngineLoop::noteDeviceLoss() {
+  m_records.history.emptied(ReuseCause::kEvicted, "lost with the GPU");
+  saveArchive();
+  publishModel();
+}
+
 void EngineLoop::publishModel() {
   const std::lock_guard lock(m_mutex);
   m_sharedModel = m_model;
   m_sharedConfig = m_config;
-  m_sharedDeviceCacheBytes =
-      m_backend && m_backend->memory().device ? m_backend->memoryForCache() : 0;
+  m_sharedRoom.reset();
+  if (m_backend && !(m_scheduler && m_scheduler->isDeviceLost())) {
+    m_sharedRoom = CacheRoom::of(*m_backend);
+  }
   m_sharedContext = m_contextTokens;
 }
 

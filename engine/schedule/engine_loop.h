@@ -150,6 +150,7 @@ class EngineLoop final {
   void forgetRequest(RequestId id);
   Scheduler::Options schedulerOptions() const;
   void setActive(bool active);
+  void noteDeviceLoss();
   void publishModel();
   void publishSnapshot();
 
@@ -165,7 +166,8 @@ class EngineLoop final {
   std::shared_ptr<const EngineSnapshot> m_snapshot;
   std::shared_ptr<const Model> m_sharedModel;
   EngineConfig m_sharedConfig;
-  std::uint64_t m_sharedDeviceCacheBytes = 0;  // for a pool on the backend's device; 0: no device
+  /// For the pool of the backend that runs; empty: that cannot go on.
+  std::optional<CacheRoom> m_sharedRoom;
   int m_sharedContext = 0;
 
   // The engine's thread alone.

@@ -25,7 +25,8 @@ void EngineLoop::useArchive() {
 void EngineLoop::saveArchive() {
   constexpr auto kMost = std::chrono::seconds(3);
   if (!m_archive) return;
-  m_archive->detach(kMost);
+  const bool canRead = m_scheduler && !m_scheduler->isDeviceLost();
+  m_archive->detach(canRead ? kMost : std::chrono::seconds(0));
   if (m_scheduler) m_scheduler->setArchive(nullptr);
   m_archive.reset();
 }

@@ -15,6 +15,7 @@ bool EngineLoop::takesEffectAtOnce(const Loaded& loaded) const {
   return !loaded.backend && m_backend && m_backend->cacheShape().type == loaded.plan.shape.type &&
          m_config.cache.blockSize == loaded.config.cache.blockSize &&
          m_config.cache.budgetBytes == loaded.config.cache.budgetBytes &&
+         m_config.cache.hostBudgetBytes == loaded.config.cache.hostBudgetBytes &&
          m_config.contextTokens == loaded.config.contextTokens;
 }
 

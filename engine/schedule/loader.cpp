@@ -1,5 +1,6 @@
 #include "engine/schedule/loader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/backend/kv_regroup.h"
@@ -23,9 +24,18 @@ Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& m
                                            std::stop_token stop, CachePlan& plan) {
   const BackendOptions options{config.precision, config.threads, config.kvHeads, config.device, ""};
   VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
-  VITRINE_ASSIGN(plan, planCache(backend->config(), config, backend->memoryForCache()));
-  VITRINE_TRY(backend->configureCache(plan.shape));
-  return backend;
+  CacheRoom room = CacheRoom::of(*backend);
+  constexpr int kMostTries = 8;
+  for (int i = 1;; ++i) {
+    VITRINE_ASSIGN(plan, planCache(backend->config(), config, room));
+    auto made = backend->configureCache(plan.shape);
+    if (made) return backend;
+    if (!room.hostBytes || made.error().code != ErrorCode::kOutOfMemory || i == kMostTries) {
+      return tl::unexpected(std::move(made).error());
+    }
+    // What a device says is free may not be there in one piece, or was taken meanwhile.
+    room.bytes = std::min(room.bytes, backend->memoryForCache()) / 2;
+  }
 }
 
 }  // namespace
@@ -44,19 +54,20 @@ Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
 
 Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
                                               const EngineConfig& running,
-                                              std::uint64_t cacheBytes, const EngineConfig& wanted, const Progress& progress,
+                                              const std::optional<CacheRoom>& room,
+                                              const EngineConfig& wanted, const Progress& progress,
                                               std::stop_token stop) {
   VITRINE_TRY(checkConfig(wanted));
   VITRINE_ASSIGN(const ModelConfig now, regroupedConfig(model->config(), running.kvHeads));
   VITRINE_ASSIGN(const ModelConfig then, regroupedConfig(model->config(), wanted.kvHeads));
   auto loaded = std::make_unique<Loaded>();
   loaded->config = wanted;
-  if (wanted.backend != running.backend || wanted.precision != running.precision ||
-      wanted.threads != running.threads ||
-      wanted.device != running.device || then.nKvHeads != now.nKvHeads) {
+  if (!room || wanted.backend != running.backend || wanted.precision != running.precision ||
+      wanted.threads != running.threads || wanted.device != running.device ||
+      then.nKvHeads != now.nKvHeads) {
     VITRINE_ASSIGN(loaded->backend, makeReady(model, wanted, progress, stop, loaded->plan));
   } else {
-    VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, cacheBytes));
+    VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, *room));
   }
   loaded->model = std::move(model);
   return loaded;

@@ -34,10 +34,12 @@ Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
                                           std::stop_token stop);
 
 /// Prepares a change of a running model: converts weights only where the new configuration needs
-/// others than `running`. `cacheBytes`: Backend::memoryForCache() of the backend that runs.
+/// others than `running`. `room`: for the pool of the backend that runs; empty where that cannot go
+/// on and another is needed in any case.
 Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
                                               const EngineConfig& running,
-                                              std::uint64_t cacheBytes, const EngineConfig& wanted, const Progress& progress,
+                                              const std::optional<CacheRoom>& room,
+                                              const EngineConfig& wanted, const Progress& progress,
                                               std::stop_token stop);
 
 /// What is told about a loaded model.

@@ -28,17 +28,33 @@ void Scheduler::submit(TurnPointer turn) {
 
 void Scheduler::step() {
   retireStopped();
-  admitWaiting();
-  restoreSlices();
-  planBatch();
-  if (!m_batch.empty()) computeBatch();
-  stepCheck();
+  if (!m_lost) admitWaiting();
+  if (!m_lost) restoreSlices();
+  if (!m_lost) planBatch();
+  if (!m_lost && !m_batch.empty()) computeBatch();
+  if (!m_lost) stepCheck();
+  if (m_lost) failAll();
+}
+
+/// The device is lost, and with it what its blocks held.
+void Scheduler::failAll() {
+  for (TurnPointer& turn : m_running) failTurn(*turn, *m_lost);
+  m_running.clear();
+  for (TurnPointer& turn : m_waiting) failTurn(*turn, *m_lost);
+  m_waiting.clear();
+  while (!m_checks.empty()) endCheck(*m_lost);
+  m_cache.clear();
 }
 
 void Scheduler::computeBatch() {
   const auto start = Clock::now();
   auto logits = runBatch();
   if (!logits) {
+    // The device holds less than before: the next step is planned for fewer sequences.
+    if (logits.error().code == ErrorCode::kOutOfMemory && m_cache.isOvercommitted() &&
+        m_running.size() > 1) {
+      return;
+    }
     batchFailed(logits.error());
     return;
   }
@@ -94,7 +110,7 @@ CacheMode Scheduler::cacheMode() const {
 /// none is passed over for ever.
 void Scheduler::admitWaiting() {
   if (m_options.batching == Batching::kStatic && !m_running.empty()) return;
-  while (!m_waiting.empty() && runningCount() < std::max(1, m_options.maxSequences)) {
+  while (!m_lost && !m_waiting.empty() && runningCount() < std::max(1, m_options.maxSequences)) {
     if (!admit(m_waiting.front())) return;
     m_waiting.pop_front();
   }
@@ -116,6 +132,7 @@ bool Scheduler::admit(TurnPointer& turn) {
   // Every running sequence may need a block at its next step.
   const auto begun = m_cache.begin(turn->sequence, runningCount());
   if (!begun) {
+    if (begun.error().code == ErrorCode::kDeviceLost) m_lost = begun.error();
     failTurn(*turn, begun.error());
     return true;
   }
@@ -126,7 +143,7 @@ bool Scheduler::admit(TurnPointer& turn) {
         Error{ErrorCode::kOutOfMemory,
               fmt::format("the turn needs {} blocks, but the KV pool has {}",
                           m_cache.blocksFor(std::max(length, turn->sequence.mode.reserveTokens)),
-                          m_cache.nBlocks())});
+                          m_cache.capacity())});
     return true;
   }
   lookOnDisk(*turn);
@@ -189,16 +206,12 @@ void Scheduler::addToBatch(Turn& turn, int nTokens) {
 void Scheduler::planBatch() {
   m_rows.clear();
   m_batch.clear();
+  while (m_cache.isOvercommitted() && m_running.size() > 1) makeRoom();
   // Blocks first, the oldest first: whoever is put back for it is younger, and not yet planned.
   for (std::size_t i = 0; i < m_running.size(); ++i) {
     while (i < m_running.size() &&
            !m_cache.reserve(m_running[i]->sequence, m_running[i]->sequence.length())) {
-      if (m_checkBegun) {
-        endCheck(Error{ErrorCode::kOutOfMemory,
-                       "the check had to stop: its blocks were needed for an answer"});
-      } else {
-        preemptYoungest();
-      }
+      makeRoom();
     }
   }
   for (const TurnPointer& turn : m_running) {
@@ -210,6 +223,15 @@ void Scheduler::planBatch() {
     const int chunk = std::min(budget, turn->pendingTokens());
     addToBatch(*turn, chunk);
     budget -= chunk;
+  }
+}
+
+void Scheduler::makeRoom() {
+  if (m_checkBegun) {
+    endCheck(Error{ErrorCode::kOutOfMemory,
+                   "the check had to stop: its blocks were needed for an answer"});
+  } else {
+    preemptYoungest();
   }
 }
 
@@ -229,7 +251,9 @@ void Scheduler::preemptYoungest() {
 /// Out of memory is not the end: cached blocks go, and the same batch is tried once more.
 Result<LogitsView> Scheduler::runBatch() {
   auto logits = m_backend.forward(m_batch);
-  if (logits || logits.error().code != ErrorCode::kOutOfMemory) return logits;
+  if (logits || logits.error().code != ErrorCode::kOutOfMemory || m_cache.isOvercommitted()) {
+    return logits;
+  }
   clearCache("shed for memory");
   return m_backend.forward(m_batch);
 }
@@ -238,8 +262,7 @@ Result<LogitsView> Scheduler::runBatch() {
 /// as it was, and they go on with the next step.
 void Scheduler::batchFailed(const Error& error) {
   if (error.code == ErrorCode::kDeviceLost) {
-    for (TurnPointer& turn : m_running) failTurn(*turn, error);
-    m_running.clear();
+    m_lost = error;
     return;
   }
   const Row* largest = &m_rows.front();
@@ -353,7 +376,7 @@ void Scheduler::releaseBlocks(Turn& turn) {
   }
   const auto computed = static_cast<std::size_t>(sequence.computed);
   m_cache.end(sequence);
-  if (m_archive != nullptr && sequence.mode.keep && turn.request().keepOnDisk) {
+  if (m_archive != nullptr && !m_lost && sequence.mode.keep && turn.request().keepOnDisk) {
     m_archive->changed(turn.request().conversation, std::span(sequence.tokens).first(computed));
   }
 }

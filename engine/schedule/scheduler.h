@@ -45,6 +45,8 @@ class Scheduler final {
   /// Compares what is cached with a cold prefill, between the steps of turns. Ends in CacheVerified
   /// or TurnFailed.
   void verify(std::unique_ptr<CacheCheck> check) { m_checks.push_back(std::move(check)); }
+  /// The device failed for good: all turns have ended with that, and so does each that comes.
+  bool isDeviceLost() const { return m_lost.has_value(); }
   bool isIdle() const { return m_running.empty() && m_waiting.empty() && m_checks.empty(); }
   int runningCount() const { return static_cast<int>(m_running.size()); }
   int waitingCount() const { return static_cast<int>(m_waiting.size()); }
@@ -92,10 +94,12 @@ class Scheduler final {
   void computeBatch();
   void stepCheck();
   void endCheck(const Error& error);
+  void makeRoom();
   void preemptYoungest();
   void addToBatch(Turn& turn, int nTokens);
   Result<LogitsView> runBatch();
   void batchFailed(const Error& error);
+  void failAll();
   void takeResults(const LogitsView& logits, Turn::Clock::duration stepTime);
   QueueModel queueModel() const;
   KvCache::Preview preview(const std::vector<TokenId>& tokens) const;
@@ -118,6 +122,7 @@ class Scheduler final {
   KvCache m_cache;
   KvArchive* m_archive = nullptr;
   Records& m_records;
+  std::optional<Error> m_lost;         // why the device cannot be used any more
   std::deque<TurnPointer> m_waiting;   // in the order of arrival
   std::vector<TurnPointer> m_running;  // the oldest first; an ended turn is null until removed
   std::deque<std::unique_ptr<CacheCheck>> m_checks;  // the first may hold blocks

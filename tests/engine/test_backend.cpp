@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace vitrine::engine::test {
 namespace {
@@ -66,6 +67,7 @@ Result<LogitsView> TestBackend::forward(std::span<const BatchSequence> batch) {
   if (failNext) {
     const Error error = *failNext;
     if (--failures <= 0) failNext.reset();
+    if (hostBlocksAfterFailure >= 0) setHostBlocks(std::exchange(hostBlocksAfterFailure, -1));
     return tl::unexpected(error);
   }
   ++steps;
@@ -86,6 +88,10 @@ Result<LogitsView> TestBackend::forward(std::span<const BatchSequence> batch) {
     rows += one.logitRows;
     total += static_cast<int>(one.tokens.size());
     sizes.push_back(static_cast<int>(one.tokens.size()));
+  }
+  if (static_cast<int>(holders.size()) > m_shape.nBlocks - m_shape.hostBlocks) {
+    ++overfull;
+    return fail(ErrorCode::kOutOfMemory, "the device has too few blocks");
   }
   for (const auto& [block, count] : writers) sharedWrites += holders[block] > 1 ? 1 : 0;
   mostSequences = std::max(mostSequences, static_cast<int>(batch.size()));

@@ -34,6 +34,9 @@ class TestBackend final : public Backend {
   void setActive(bool on) override { active = on; }
   BackendMemory memory() const override;
 
+  /// As on a device that holds only a part of the pool at a time: see KvShape::hostBlocks.
+  void setHostBlocks(int blocks) { m_shape.hostBlocks = blocks; }
+
   /// The same function without blocks: logits after `tokens`.
   static std::vector<float> logitsAfter(std::span<const TokenId> tokens);
 
@@ -44,11 +47,13 @@ class TestBackend final : public Backend {
   int mostSequences = 0;                    ///< in one batch
   int mostTokens = 0;                       ///< in one batch
   int brokenReads = 0;                      ///< positions read that hold nothing
+  int overfull = 0;                         ///< batches with more blocks than the device holds
   int sharedWrites = 0;                     ///< blocks written while in two tables of the batch
   std::vector<std::vector<int>> batches;    ///< tokens of each sequence, step by step
   std::optional<Error> failNext;            ///< the next forward() fails with it
   std::chrono::microseconds timeOfToken{};  ///< that computing a position takes
   int failures = 0;                         ///< how many more fail with the same
+  int hostBlocksAfterFailure = -1;          ///< what setHostBlocks() is called with then
 
  private:
   LogitsView wantedRows(std::span<const BatchSequence> batch);

@@ -22,11 +22,14 @@ class TestPressure : public QObject {
     QTest::addColumn<int>("nBlocks");
     QTest::addColumn<bool>("contiguous");
     QTest::addColumn<bool>("switching");
+    QTest::addColumn<bool>("device");
     for (int seed = 1; seed <= 6; ++seed) {
-      QTest::addRow("tight pool, seed %d", seed) << seed << 20 << false << false;
-      QTest::addRow("roomy pool, seed %d", seed) << seed << 200 << false << false;
-      QTest::addRow("contiguous, seed %d", seed) << seed << 60 << true << false;
-      QTest::addRow("switching modes, seed %d", seed) << seed << 40 << false << true;
+      QTest::addRow("tight pool, seed %d", seed) << seed << 20 << false << false << false;
+      QTest::addRow("roomy pool, seed %d", seed) << seed << 200 << false << false << false;
+      QTest::addRow("contiguous, seed %d", seed) << seed << 60 << true << false << false;
+      QTest::addRow("switching modes, seed %d", seed) << seed << 40 << false << true << false;
+      QTest::addRow("part on a device, seed %d", seed) << seed << 80 << false << false << true;
+      QTest::addRow("switching on a device, seed %d", seed) << seed << 80 << false << true << true;
     }
   }
   void answersDoNotDependOnTheCache() {
@@ -34,6 +37,7 @@ class TestPressure : public QObject {
     QFETCH(int, nBlocks);
     QFETCH(bool, contiguous);
     QFETCH(bool, switching);
+    QFETCH(bool, device);
     std::mt19937 random(static_cast<unsigned>(seed));
     const auto draw = [&](int low, int high) {
       return std::uniform_int_distribution<int>(low, high)(random);
@@ -45,6 +49,11 @@ class TestPressure : public QObject {
     options.maxSequences = draw(2, 6);
     if (contiguous) options.cache.layout = KvLayout::kContiguous;
     SchedulerFixture f(nBlocks, options);
+    const auto resizeDevice = [&] {
+      f.backend.setHostBlocks(nBlocks -
+                              draw(f.scheduler->cache().blocksFor(options.contextTokens), 50));
+    };
+    if (device) resizeDevice();
 
     struct Asked {
       std::vector<TokenId> prompt;
@@ -99,6 +108,8 @@ class TestPressure : public QObject {
         f.options.cache.layout = draw(0, 2) == 0 ? KvLayout::kContiguous : KvLayout::kPaged;
         f.scheduler->setOptions(f.options);
       }
+      // What the device holds may shrink at any time, and grow again.
+      if (device && draw(0, 30) == 0) resizeDevice();
       f.scheduler->step();
       QCOMPARE(f.scheduler->checkInvariants(), std::string{});
 
@@ -134,6 +145,7 @@ class TestPressure : public QObject {
     QVERIFY(f.drain());
     QCOMPARE(f.backend.brokenReads, 0);
     QCOMPARE(f.backend.sharedWrites, 0);
+    QCOMPARE(f.backend.overfull, 0);
     QCOMPARE(f.finishOrder.size(), asked.size());
     QCOMPARE(f.scheduler->cache().pool().usedCount(), 0);
     // The run meant something: turns ended, some were stopped, blocks were found again.

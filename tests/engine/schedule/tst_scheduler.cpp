@@ -243,6 +243,63 @@ class TestScheduler : public QObject {
     QCOMPARE(f.problem, std::string{});
   }
 
+  void aDeviceThatHoldsLessThanBeforeRunsFewerAtATime() {
+    SchedulerFixture f(32);
+    const RequestId first = f.submit(counted(60), greedy(20, true));
+    const RequestId second = f.submit(counted(60, 9), greedy(20, true));
+    f.scheduler->step();
+    QCOMPARE(f.scheduler->runningCount(), 2);
+    // The device gave memory back within the step: what is left holds one of them.
+    f.backend.failNext = Error{ErrorCode::kOutOfMemory, "no memory"};
+    f.backend.failures = 1;
+    f.backend.hostBlocksAfterFailure = 32 - 6;
+    f.scheduler->step();
+    f.scheduler->step();
+    QCOMPARE(f.scheduler->runningCount(), 1);
+    QVERIFY(f.drain());
+    QCOMPARE(f.outcomes[first].report->tokenIds,
+             SchedulerFixture::expectedAnswer(counted(60), greedy(20, true), 512));
+    QCOMPARE(f.outcomes[second].report->tokenIds,
+             SchedulerFixture::expectedAnswer(counted(60, 9), greedy(20, true), 512));
+    QCOMPARE(f.backend.overfull, 0);
+    QCOMPARE(f.problem, std::string{});
+  }
+
+  void aSequenceThatTheDeviceCannotHoldIsRefusedByNumbers() {
+    SchedulerFixture f(32);
+    f.backend.setHostBlocks(28);
+    const RequestId id = f.submit(counted(100), greedy(5));
+    QVERIFY(f.drain());
+    QCOMPARE(f.outcomes[id].error->code, ErrorCode::kOutOfMemory);
+    QVERIFY2(f.outcomes[id].error->message.find("has 4") != std::string::npos,
+             f.outcomes[id].error->message.c_str());
+  }
+
+  void aLostDeviceEndsEveryTurnAndThoseThatCome() {
+    Scheduler::Options options;
+    options.maxSequences = 2;
+    SchedulerFixture f(32, options);
+    std::vector<RequestId> ids;
+    for (int i = 0; i < 3; ++i) ids.push_back(f.submit(counted(20, i), greedy(20, true)));
+    f.scheduler->step();
+    QVERIFY(!f.scheduler->isDeviceLost());
+    f.backend.failNext = Error{ErrorCode::kDeviceLost, "the GPU failed"};
+    f.scheduler->step();
+    QVERIFY(f.scheduler->isDeviceLost());
+    QVERIFY(f.scheduler->isIdle());
+    const int steps = f.backend.steps;
+    ids.push_back(f.submit(counted(20, 7), greedy(5)));
+    QVERIFY(f.drain());
+    for (const RequestId id : ids) {
+      QVERIFY(f.outcomes[id].error);
+      QCOMPARE(f.outcomes[id].error->code, ErrorCode::kDeviceLost);
+      QCOMPARE(f.outcomes[id].error->message, std::string("the GPU failed"));
+    }
+    QCOMPARE(f.backend.steps, steps);  // nothing more is asked of it
+    QCOMPARE(f.scheduler->cache().pool().freeCount(), 32);
+    QCOMPARE(f.problem, std::string{});
+  }
+
   void theSameSeedGivesTheSameText() {
     auto request = greedy(30);
     request.sampling.temperature = 1.0F;
