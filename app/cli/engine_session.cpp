@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/backend/gpu.h"
+
 namespace vitrine::app::cli {
 
 using engine::Event;
@@ -95,6 +97,11 @@ Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
       clearLine();
       for (const auto& warning : loaded->info->warnings) {
         std::fprintf(stderr, "warning: %s\n", warning.c_str());
+      }
+      const engine::GpuProbe* gpus = engine::knownGpus();
+      if (!loaded->info->backend.note.empty() && gpus != nullptr &&
+          (gpus->broken || !gpus->devices.empty())) {
+        std::fprintf(stderr, "running on the CPU: %s\n", loaded->info->backend.note.c_str());
       }
       endWait();
       return loaded->info;

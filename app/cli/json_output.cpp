@@ -104,6 +104,12 @@ Json toJson(const engine::MemoryLedger& ledger) {
   json["kv_reserved"] = ledger.kvReserved;
   json["gpu"] = ledger.gpu;
   json["threads"] = ledger.threads;
+  if (ledger.device) {
+    Json device{{"total", ledger.device->total}, {"free", ledger.device->free}};
+    for (const auto& part : ledger.deviceParts()) device[part.name] = part.bytes;
+    device["residual"] = ledger.device->residual();
+    json["device"] = std::move(device);
+  }
   return json;
 }
 

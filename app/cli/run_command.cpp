@@ -136,6 +136,7 @@ Result<engine::TurnReport> answer(const RunOptions& options, EngineSession& sess
   }
   Json json = toJson(done);
   json["kv_heads"] = info.config.nKvHeads;
+  json["backend_note"] = info.backend.note;
   if (options.json) {
     json["memory"] = toJson(engine::readMemoryLedger(*session.idleSnapshot(), info.path));
   }

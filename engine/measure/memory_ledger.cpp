@@ -36,12 +36,19 @@ void countKv(const EngineSnapshot& snapshot, std::uint64_t resident, MemoryLedge
 }  // namespace
 
 std::vector<MemoryLedger::Part> MemoryLedger::parts() const {
-  return {{"weights", weights},     {"model_file", modelFile},
-          {"kv_used", kvUsed},      {"kv_scales", kvScales},
-          {"kv_waste", kvWaste},    {"kv_free", kvFree},
-          {"workspace", workspace}, {"code", code},
-          {"data", data},           {"heap_used", heapUsed},
-          {"heap_free", heapFree},  {"stacks", stacks}};
+  return {{"weights", weights},    {"model_file", modelFile}, {"kv_used", kvUsed},
+          {"kv_scales", kvScales}, {"kv_waste", kvWaste},     {"kv_free", kvFree},
+          {"kv_moved", kvMoved},   {"workspace", workspace},  {"code", code},
+          {"data", data},          {"heap_used", heapUsed},   {"heap_free", heapFree},
+          {"stacks", stacks}};
+}
+
+std::vector<MemoryLedger::Part> MemoryLedger::deviceParts() const {
+  if (!device) return {};
+  return {{"weights", device->weights},     {"kv_used", less(device->kvBlocks, device->kvScales)},
+          {"kv_scales", device->kvScales},  {"kv_free", device->kvFree},
+          {"workspace", device->workspace}, {"context", device->context},
+          {"others", device->others}};
 }
 
 std::uint64_t MemoryLedger::sum() const {
@@ -70,14 +77,28 @@ MemoryLedger readMemoryLedger(const EngineSnapshot& snapshot, const std::string&
   ledger.code = process.otherFiles;
   ledger.data = process.programData;
   ledger.stacks = process.stacks;
-  ledger.workspace = snapshot.memory.workspaceBytes;
+  ledger.device = snapshot.memory.device;
+  if (ledger.device) {
+    const DeviceMemory& device = *ledger.device;
+    ledger.gpu =
+        device.weights + device.kvBlocks + device.kvFree + device.workspace + device.context;
+  } else {
+    ledger.workspace = snapshot.memory.workspaceBytes;
+  }
 
   // Weights and pool lie apart from the heap, or (the reference backend) in it.
   const std::uint64_t weightsApart = HostMemory::residentBytes(MemoryUse::kWeights);
   const std::uint64_t kvApart = HostMemory::residentBytes(MemoryUse::kKvCache);
-  ledger.weights = std::max<std::uint64_t>(weightsApart, snapshot.memory.weightBytes);
-  const std::uint64_t kvResident = kvApart > 0 ? kvApart : snapshot.memory.kvAllocatedBytes;
-  countKv(snapshot, kvResident, ledger);
+  ledger.weights = weightsApart;
+  std::uint64_t kvResident = kvApart;
+  if (ledger.device) {
+    ledger.kvMoved = kvApart;
+    ledger.kvReserved = snapshot.bytesPerBlock * snapshot.blocks.size();
+  } else {
+    ledger.weights = std::max<std::uint64_t>(weightsApart, snapshot.memory.weightBytes);
+    if (kvApart == 0) kvResident = snapshot.memory.kvAllocatedBytes;
+    countKv(snapshot, kvResident, ledger);
+  }
 
   const std::uint64_t countedInHeap =
       ledger.workspace + (ledger.weights - weightsApart) + (kvResident - kvApart);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,19 @@ struct MemoryLedger {
   std::uint64_t kvScales = 0;   ///< scales of those (INT8)
   std::uint64_t kvWaste = 0;    ///< of blocks that are held, the rest
   std::uint64_t kvFree = 0;     ///< of free blocks, what is in RAM (written before)
+  std::uint64_t kvMoved = 0;  ///< blocks that left the device for host memory, or have a copy there
   std::uint64_t workspace = 0;  ///< intermediate results of a step
   std::uint64_t code = 0;       ///< files in memory: code, libraries, fonts, shared with others
   std::uint64_t data = 0;       ///< variables of program and libraries
   std::uint64_t heapUsed = 0;   ///< handed out by the allocator, what is counted above left out
   std::uint64_t heapFree = 0;   ///< kept by the allocator for later
   std::uint64_t stacks = 0;
-  std::uint64_t gpu = 0;         ///< on the device, beside RSS; 0 without one
+  std::uint64_t gpu = 0;         ///< ours on the device, beside RSS; 0 without one
   std::uint64_t kvReserved = 0;  ///< address space of the pool, in RAM or not; no part of the sum
   int threads = 0;
+  /// The memory of the device where there is one; weights, KV and workspace are then there, and not
+  /// in the parts above.
+  std::optional<DeviceMemory> device;
 
   /// A part of RSS by its field in JSON.
   struct Part {
@@ -36,6 +41,8 @@ struct MemoryLedger {
     std::uint64_t bytes;
   };
   std::vector<Part> parts() const;
+  /// Of what the driver counts as used on the device. Empty without one.
+  std::vector<Part> deviceParts() const;
   std::uint64_t sum() const;
   /// RSS less the sum; negative where parts count more than is in RAM.
   std::int64_t residual() const;

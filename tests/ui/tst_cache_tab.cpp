@@ -11,6 +11,7 @@
 #include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
 #include "ui/common/format.h"
+#include "ui/common/legend.h"
 #include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
 #include "ui/inspector/cache/block_map.h"
@@ -19,6 +20,7 @@
 #include "ui/inspector/cache/branch_list.h"
 #include "ui/inspector/cache/formula_view.h"
 #include "ui/inspector/cache/layout_view.h"
+#include "ui/inspector/cache/ledger_view.h"
 #include "ui/inspector/inspector_panel.h"
 
 using namespace vitrine;
@@ -120,6 +122,31 @@ class TestCacheTab : public QObject {
     // A free block has no text and is told as free.
     const int free = int(scene.engine.snapshot()->blocks.size()) > 60 ? 60 : 40;
     QVERIFY(Scene::tipAt(map, free).contains("free"));
+  }
+
+  void theMemoryOfAGpuIsShownWhereThereIsOne() {
+    ui::LedgerView view;
+    engine::MemoryLedger ledger;
+    ledger.known = true;
+    ledger.rss = ledger.heapUsed = 100 << 20;
+    view.showLedger(ledger);
+    auto* box = view.findChild<QWidget*>("deviceLedger");
+    QVERIFY(box && box->isHidden());
+    engine::DeviceMemory device;
+    device.total = std::uint64_t{24} << 30;
+    device.free = std::uint64_t{10} << 30;
+    device.weights = std::uint64_t{13} << 30;
+    device.context = std::uint64_t{1} << 30;
+    ledger.device = device;
+    view.showLedger(ledger);
+    QVERIFY(!box->isHidden());
+    auto* legend = box->findChild<ui::Legend*>();
+    QVERIFY(legend);
+    QCOMPARE(legend->entries().size(), 2);  // what is nothing has no entry
+    QCOMPARE(legend->entries()[1].text, QString("context"));
+    ledger.device.reset();
+    view.showLedger(ledger);
+    QVERIFY(box->isHidden());
   }
 
   void keysReachEveryBlock() {

@@ -157,6 +157,39 @@ class TestMemoryLedger : public QObject {
     checkSum(during);
   }
 
+  void aDevicesMemoryIsBesideTheProcess() {
+    EngineSnapshot snapshot;
+    snapshot.memory.weightBytes = 500 * kMiB;
+    snapshot.memory.workspaceBytes = 40 * kMiB;
+    DeviceMemory device;
+    device.total = 1000 * kMiB;
+    device.free = 300 * kMiB;
+    device.weights = 500 * kMiB;
+    device.kvBlocks = 60 * kMiB;
+    device.kvScales = 10 * kMiB;
+    device.kvFree = 20 * kMiB;
+    device.workspace = 40 * kMiB;
+    device.context = 50 * kMiB;
+    device.others = 25 * kMiB;
+    snapshot.memory.device = device;
+    auto moved = HostMemory::map(4 * kMiB, "a test", MemoryUse::kKvCache);
+    QVERIFY(moved.has_value());
+    std::fill_n(moved->data(), 4 * kMiB, std::byte{1});
+    const MemoryLedger ledger = readMemoryLedger(snapshot, {});
+    QVERIFY(ledger.device.has_value());
+    std::uint64_t sum = 0;
+    for (const auto& part : ledger.deviceParts()) sum += part.bytes;
+    QCOMPARE(sum, 695 * kMiB);
+    QCOMPARE(ledger.device->residual(), static_cast<std::int64_t>(5 * kMiB));
+    QCOMPARE(ledger.gpu, 670 * kMiB);
+    // Of the process's memory only blocks that left the device are the engine's.
+    QCOMPARE(ledger.weights + ledger.workspace + ledger.kvUsed + ledger.kvFree, std::uint64_t{0});
+    QCOMPARE(ledger.kvMoved, HostMemory::residentBytes(MemoryUse::kKvCache));
+    QVERIFY(ledger.kvMoved >= 4 * kMiB);
+    checkSum(ledger);
+    QVERIFY(readMemoryLedger(EngineSnapshot{}, {}).deviceParts().empty());
+  }
+
  private:
   static void checkSum(const MemoryLedger& ledger) {
     const double share =

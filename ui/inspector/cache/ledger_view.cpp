@@ -1,6 +1,7 @@
 #include "ui/inspector/cache/ledger_view.h"
 
 #include <QVBoxLayout>
+#include <algorithm>
 #include <cmath>
 
 #include "ui/common/figure_grid.h"
@@ -11,35 +12,75 @@
 
 namespace vitrine::ui {
 
+namespace {
+
+/// Parts of a bar and the entries of its legend, side by side.
+struct Parts {
+  QVector<StackedBar::Part> bar;
+  QVector<Legend::Entry> legend;
+
+  void add(const QString& name, std::uint64_t bytes, const QColor& colour, MarkPattern pattern,
+           const QString& meaning) {
+    if (bytes == 0) return;
+    const QString words = meaning + u'\n' + exactBytesText(bytes);
+    bar.append({name, double(bytes), colour, pattern, words});
+    legend.append({name, bytesText(bytes), colour, pattern, words});
+  }
+};
+
+QString residualText(std::int64_t residual, std::uint64_t whole) {
+  const double share = whole > 0 ? std::abs(double(residual)) / double(whole) : 0;
+  return QStringLiteral("%1%2 · %3")
+      .arg(residual < 0 ? QStringLiteral("−") : QString(), bytesText(quint64(std::abs(residual))),
+           percentText(share));
+}
+
+}  // namespace
+
 LedgerView::LedgerView(QWidget* parent)
-    : QWidget(parent),
-      m_bar(new StackedBar(11, this)),
-      m_legend(new Legend(this)),
-      m_sums(new FigureGrid(this)),
-      m_note(new PlainLabel(LabelStyle::kMuted, this)) {
+    : QWidget(parent), m_note(new PlainLabel(LabelStyle::kMuted, this)) {
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(8);
-  m_bar->setAccessibleName(tr("Where the memory is"));
-  m_sums->setObjectName("ledgerSums");
+  m_host = makeAccount(tr("Where the memory is"));
+  m_host.sums->setObjectName("ledgerSums");
   m_note->setWordWrap(true);
-  column->addWidget(m_bar);
-  column->addWidget(m_legend);
-  column->addWidget(m_sums);
   column->addWidget(m_note);
+  m_deviceBox = new QWidget(this);
+  m_deviceBox->setObjectName("deviceLedger");
+  auto* box = new QVBoxLayout(m_deviceBox);
+  box->setContentsMargins(0, 4, 0, 0);
+  box->setSpacing(8);
+  box->addWidget(new PlainLabel(tr("On the GPU"), LabelStyle::kMuted, m_deviceBox));
+  column->addWidget(m_deviceBox);
+  m_device = makeAccount(tr("Where the memory of the GPU is"));
+  m_device.sums->setObjectName("deviceSums");
+  for (QWidget* part : {static_cast<QWidget*>(m_device.bar), static_cast<QWidget*>(m_device.legend),
+                        static_cast<QWidget*>(m_device.sums)}) {
+    box->addWidget(part);
+  }
+  m_deviceBox->hide();
+}
+
+LedgerView::Account LedgerView::makeAccount(const QString& name) {
+  const Account account{new StackedBar(11, this), new Legend(this), new FigureGrid(this)};
+  account.bar->setAccessibleName(name);
+  layout()->addWidget(account.bar);
+  layout()->addWidget(account.legend);
+  layout()->addWidget(account.sums);
+  return account;
 }
 
 void LedgerView::showLedger(const engine::MemoryLedger& ledger) {
+  showHost(ledger);
+  m_deviceBox->setVisible(ledger.device.has_value());
+  if (ledger.device) showDevice(*ledger.device);
+}
+
+void LedgerView::showHost(const engine::MemoryLedger& ledger) {
   const Tokens& t = Theme::instance().tokens();
-  QVector<StackedBar::Part> parts;
-  QVector<Legend::Entry> legend;
-  const auto add = [&](const QString& name, std::uint64_t bytes, const QColor& colour,
-                       MarkPattern pattern, const QString& meaning) {
-    if (bytes == 0) return;
-    const QString words = meaning + u'\n' + exactBytesText(bytes);
-    parts.append({name, double(bytes), colour, pattern, words});
-    legend.append({name, bytesText(bytes), colour, pattern, words});
-  };
+  Parts parts;
+  const auto add = [&](auto&&... part) { parts.add(part...); };
   add(tr("weights"), ledger.weights, t.information, MarkPattern::kSolid,
       tr("Weights in the form that is computed with"));
   add(tr("model file"), ledger.modelFile, t.information, MarkPattern::kHatched,
@@ -54,6 +95,9 @@ void LedgerView::showLedger(const engine::MemoryLedger& ledger) {
       tr("Free blocks that are in memory because they were written once. The pool may take %1 in "
          "all; the system gives the rest when it is first written.")
           .arg(bytesText(ledger.kvReserved)));
+  add(tr("KV moved out"), ledger.kvMoved, t.reused, MarkPattern::kDotted,
+      tr("Blocks of idle conversations that left the GPU, and copies of others that will leave it "
+         "at once"));
   add(tr("workspace"), ledger.workspace, t.generated, MarkPattern::kDotted,
       tr("Intermediate results of a step"));
   add(tr("program"), ledger.code, t.faint, MarkPattern::kSolid,
@@ -71,31 +115,56 @@ void LedgerView::showLedger(const engine::MemoryLedger& ledger) {
     add(tr("unexplained"), std::uint64_t(residual), t.fault, MarkPattern::kHatched,
         tr("What the system counts and nobody here can name"));
   }
-  m_bar->setParts(parts);
-  m_bar->setWhole(double(ledger.rss));
-  m_legend->setEntries(legend);
-  const double share = ledger.rss > 0 ? std::abs(double(residual)) / double(ledger.rss) : 0;
-  const QString sign = residual < 0 ? QStringLiteral("−") : QString();
-  m_sums->setRows(
-      ledger.known
-          ? QVector<FigureGrid::
-                        Row>{{tr("parts together"), bytesText(ledger.sum()),
-                              exactBytesText(ledger.sum())},
-                             {tr("the system says"), bytesText(ledger.rss),
-                              exactBytesText(ledger.rss)},
-                             {tr("residual"),
-                              QStringLiteral("%1%2 · %3")
-                                  .arg(sign, bytesText(quint64(std::abs(residual))),
-                                       percentText(share)),
-                              tr("Parts may count a little more than is in memory: the allocator "
-                                 "hands out "
-                                 "pages that are not written yet.")},
-                             {tr("on a GPU"),
-                              ledger.gpu > 0 ? bytesText(ledger.gpu) : tr("nothing"),
-                              tr("Device memory is beside what the system says of the process.")}}
-          : QVector<FigureGrid::Row>{});
+  m_host.bar->setParts(parts.bar);
+  m_host.bar->setWhole(double(ledger.rss));
+  m_host.legend->setEntries(parts.legend);
+  QVector<FigureGrid::Row> rows;
+  if (ledger.known) {
+    rows = {{tr("parts together"), bytesText(ledger.sum()), exactBytesText(ledger.sum())},
+            {tr("the system says"), bytesText(ledger.rss), exactBytesText(ledger.rss)},
+            {tr("residual"), residualText(residual, ledger.rss),
+             tr("Parts may count a little more than is in memory: the allocator hands out pages "
+                "that are not written yet.")},
+            {tr("on a GPU"), ledger.gpu > 0 ? bytesText(ledger.gpu) : tr("nothing"),
+             tr("Device memory is beside what the system says of the process.")}};
+  }
+  m_host.sums->setRows(rows);
   m_note->setText(tr("The system does not tell what this program holds."));
   m_note->setVisible(!ledger.known);
+}
+
+void LedgerView::showDevice(const engine::DeviceMemory& device) {
+  const Tokens& t = Theme::instance().tokens();
+  Parts parts;
+  parts.add(tr("weights"), device.weights, t.information, MarkPattern::kSolid,
+            tr("Weights in the form that is computed with"));
+  parts.add(tr("KV used"), device.kvBlocks - std::min(device.kvBlocks, device.kvScales), t.reused,
+            MarkPattern::kSolid, tr("Blocks that hold keys and values"));
+  parts.add(tr("scales"), device.kvScales, t.reused, MarkPattern::kDotted,
+            tr("Scales of the INT8 keys and values"));
+  parts.add(tr("KV free"), device.kvFree, t.reused, MarkPattern::kHollow,
+            tr("Blocks of the pool that hold nothing"));
+  parts.add(tr("workspace"), device.workspace, t.generated, MarkPattern::kDotted,
+            tr("Intermediate results of a step"));
+  parts.add(tr("context"), device.context, t.faint, MarkPattern::kSolid,
+            tr("The driver's own, for this program: its code, its queues, the kernels"));
+  parts.add(tr("others"), device.others, t.muted, MarkPattern::kHatched, tr("Other programs"));
+  const std::int64_t residual = device.residual();
+  if (residual > 0) {
+    parts.add(tr("unexplained"), std::uint64_t(residual), t.fault, MarkPattern::kHatched,
+              tr("What the driver counts and nobody here can name"));
+  }
+  m_device.bar->setParts(parts.bar);
+  m_device.bar->setWhole(double(device.total));
+  m_device.legend->setEntries(parts.legend);
+  const std::uint64_t used = device.total - device.free;
+  const std::uint64_t sum = used - std::uint64_t(residual);
+  m_device.sums->setRows(
+      {{tr("parts together"), bytesText(sum), exactBytesText(sum)},
+       {tr("the driver says"), tr("%1 of %2").arg(bytesText(used), bytesText(device.total)),
+        exactBytesText(used)},
+       {tr("residual"), residualText(residual, used),
+        tr("Allocations are rounded up by the driver, and it keeps some memory for itself.")}});
 }
 
 }  // namespace vitrine::ui

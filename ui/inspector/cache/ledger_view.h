@@ -12,7 +12,7 @@ class PlainLabel;
 class StackedBar;
 
 /// Where the process's memory is: the ledger as a bar with its legend, and the sum beside what the
-/// system reports.
+/// system reports. With a GPU the same of its memory, below.
 class LedgerView final : public QWidget {
   Q_OBJECT
  public:
@@ -20,10 +20,20 @@ class LedgerView final : public QWidget {
   void showLedger(const engine::MemoryLedger& ledger);
 
  private:
-  StackedBar* m_bar;
-  Legend* m_legend;
-  FigureGrid* m_sums;
+  /// A bar, its legend, and sums.
+  struct Account {
+    StackedBar* bar;
+    Legend* legend;
+    FigureGrid* sums;
+  };
+  Account makeAccount(const QString& name);
+  void showHost(const engine::MemoryLedger& ledger);
+  void showDevice(const engine::DeviceMemory& device);
+
+  Account m_host;
   PlainLabel* m_note;
+  QWidget* m_deviceBox;  // hidden without a GPU
+  Account m_device;
 };
 
 }  // namespace vitrine::ui
