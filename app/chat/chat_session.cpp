@@ -35,6 +35,10 @@ ChatSession::ChatSession(ConversationStore& store, EngineClient& engine, Setting
   connect(&m_engine, &EngineClient::firstPainted, this, &ChatSession::onFirstPaint);
   connect(&m_engine, &EngineClient::modelLoaded, this, &ChatSession::emitUsage);
   connect(&m_engine, &EngineClient::modelUnloaded, this, &ChatSession::emitUsage);
+  connect(&m_engine, &EngineClient::modelLoaded, this,
+          [this](quint64 id) { onSwitched(id, true); });
+  connect(&m_engine, &EngineClient::loadFailed, this,
+          [this](quint64 id) { onSwitched(id, false); });
   connect(&m_store, &ConversationStore::conversationChanged, this, [this](qint64 id) {
     if (id != m_conversation.id) return;
     if (auto fresh = m_store.conversation(id)) {
@@ -180,12 +184,31 @@ Result<void> ChatSession::resolve(WayOut way) {
       VITRINE_TRY(
           setContextPolicy(hasPins() ? ContextPolicy::kKeepPinned : ContextPolicy::kDropOldest));
       break;
+    case WayOut::kRunOnCpu:
+      runOnCpu(failed);
+      return {};
     case WayOut::kNewConversation:
     case WayOut::kEditMessage:
     case WayOut::kLoadModel:
       return fail(ErrorCode::kInvalidArgument, "this is for the window to do");
   }
   return regenerate(failed);
+}
+
+/// For this run of the program: the next one may find the GPU well again.
+void ChatSession::runOnCpu(MessageId failed) {
+  EngineConfig config = m_engine.config();
+  config.backend = BackendKind::kCpu;
+  m_repeated = failed;
+  m_switchRequest = m_engine.reconfigure(config);
+}
+
+void ChatSession::onSwitched(quint64 id, bool done) {
+  if (id == 0 || id != m_switchRequest) return;
+  m_switchRequest = 0;
+  if (!done || isRunning()) return;
+  const Result<void> again = regenerate(m_repeated);
+  if (!again) emit storeFailed(toQString(again.error().message));
 }
 
 Result<void> ChatSession::setSystemPrompt(const QString& text) {
@@ -338,8 +361,10 @@ std::vector<WayOut> ChatSession::waysOut(ErrorCode code) const {
     case ErrorCode::kOutOfMemory:
       ways = {WayOut::kRetry, WayOut::kNewConversation};
       break;
-    case ErrorCode::kNotFound:
     case ErrorCode::kDeviceLost:
+      ways = {WayOut::kRunOnCpu, WayOut::kEditMessage};
+      break;
+    case ErrorCode::kNotFound:
       ways = {WayOut::kLoadModel, WayOut::kRetry};
       break;
     default:

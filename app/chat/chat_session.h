@@ -29,6 +29,7 @@ enum class WayOut {
   kNewConversation,    ///< the window opens a new chat with the typed text
   kEditMessage,        ///< the window opens the message for editing
   kLoadModel,
+  kRunOnCpu,  ///< the GPU failed: the same model on the CPU, and the turn again
 };
 
 struct TurnFailure {
@@ -194,6 +195,8 @@ class ChatSession final : public QObject {
   void onForecast(quint64 id, const engine::Forecast& forecast);
   void onCacheVerified(quint64 id, const engine::CacheProof& proof);
   bool isFailedQuestion(quint64 id, const engine::Error& error);
+  void runOnCpu(MessageId failed);
+  void onSwitched(quint64 id, bool done);
 
   ConversationStore& m_store;
   EngineClient& m_engine;
@@ -215,6 +218,8 @@ class ChatSession final : public QObject {
   int m_prefillDone = 0, m_prefillTotal = 0;
   bool m_storeFailureShown = false;
   std::optional<TurnFailure> m_failure;
+  engine::RequestId m_switchRequest = 0;  // of the switch after which m_repeated is asked again
+  MessageId m_repeated = 0;
   engine::RequestId m_forecastRequest = 0;  // the latest; 0: none
   CacheProofState m_proof;
   mutable std::map<MessageId, TurnMetrics> m_offPath;  // figures read for turnsOffPath()

@@ -39,6 +39,8 @@ QString wayOutText(app::WayOut way) {
       return AnswerItem::tr("New chat with this text");
     case app::WayOut::kEditMessage:
       return AnswerItem::tr("Edit the message");
+    case app::WayOut::kRunOnCpu:
+      return AnswerItem::tr("Run on the CPU");
     case app::WayOut::kLoadModel:
       return AnswerItem::tr("Choose a model…");
   }
