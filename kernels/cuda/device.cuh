@@ -194,8 +194,7 @@ struct Int8Scale {
 __device__ __forceinline__ Int8Scale int8Scale(unsigned largestMagnitudeBits) {
   const float scale = __uint_as_float(largestMagnitudeBits) / 127.0F;
   const float inverse = 1.0F / scale;
-  // A scale of zero, or one too small to invert.
-  if (scale == 0.0F || inverse == INFINITY) return {0.0F, 0.0F};
+  if (inverse == INFINITY) return {0.0F, 0.0F};  // a scale of zero, or one too small to invert
   return {scale, inverse};
 }
 __device__ __forceinline__ int quantizeInt8(float value, float inverse) {

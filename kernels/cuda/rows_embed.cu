@@ -47,8 +47,11 @@ __global__ void __launch_bounds__(kThreads)
   const int column = blockIdx.y * kThreads + threadIdx.x;
   if (column >= table.dim) return;
   const int token = tokens[blockIdx.x];
-  const std::byte* row = table.data + static_cast<std::size_t>(max(token, 0)) * table.rowBytes;
-  const float value = token < 0 ? 0.0F : scale * valueAt<kType>(row, column);
+  float value = 0.0F;
+  if (token >= 0) {
+    const std::byte* row = table.data + static_cast<std::size_t>(token) * table.rowBytes;
+    value = scale * valueAt<kType>(row, column);
+  }
   x[static_cast<std::size_t>(blockIdx.x) * table.dim + column] = value;
 }
 

@@ -38,6 +38,7 @@ Floats troublesome(Random& random, int rows, int width) {
   set(0, 64, 64, 0.0F);
   set(1, 0, width, 0.0F);
   set(1, 32, 3, 1e-44F);
+  set(1, 96, 3, 1e-37F);
   set(2, 0, 1, 70000.0F);
   set(2, 1, 1, -1e30F);
   set(2, 128, 1, std::numeric_limits<float>::quiet_NaN());
