@@ -1,6 +1,8 @@
 # The CUDA sources, listed once: compiled by nvcc (kernels/cuda) and, in tests, for the CPU
 # (tests/cuda_on_cpu).
 set(cuda_kernel_sources
+    attention.cu attention_decode_fp16.cu attention_decode_int8.cu attention_prefill.cu
+    copy_block.cu
     gemm_int8.cu
     gemv_float.cu gemv_w8a16.cu gemv_w8a8.cu
     logits_best.cu logits_softcap.cu
