@@ -16,6 +16,7 @@ OpBackend cudaOps() {
   OpBackend ops;
   ops.name = "cuda";
   addCudaRowOps(ops);
+  addCudaAttentionOps(ops);
   return ops;
 }
 
@@ -106,6 +107,12 @@ cuda::StepRows DeviceCache::step(const std::vector<std::int32_t>& positions,
   m_blocks = onDevice(blocks);
   return {static_cast<int>(positions.size()), m_positions.data(), m_sequences.data(),
           m_blocks.data(), static_cast<int>(longest)};
+}
+
+void DeviceCache::fill(const std::vector<std::byte>& bytes) {
+  cuda::require(bytes.size() == m_memory.bytes(), "a test's blocks have another size");
+  cuda::copyToDevice(testStream(), m_memory.data(), bytes.data(), bytes.size());
+  cuda::check(cudaStreamSynchronize(testStream()), "filling a test's blocks");
 }
 
 kernels::KvLayerView DeviceCache::hostView(std::byte* base) const {

@@ -17,6 +17,8 @@ namespace vitrine::test {
 
 /// The kernels with FP16 rows where an operation leaves the choice.
 OpBackend cudaOps();
+/// Attention alone, by the kernels of decode; cudaOps() has those of prefill.
+OpBackend cudaDecodeOps();
 /// What cudaOps() is made of; each part fills in its operations and their tolerances.
 void addCudaRowOps(OpBackend& ops);        // cuda_row_ops.cpp
 void addCudaLinearOps(OpBackend& ops);     // cuda_linear_ops.cpp
@@ -85,6 +87,8 @@ class DeviceCache {
   kernels::cuda::StepRows step(const std::vector<std::int32_t>& positions,
                                const std::vector<std::int32_t>& sequences,
                                const std::vector<std::vector<std::int32_t>>& tables);
+  /// All blocks at once.
+  void fill(const std::vector<std::byte>& bytes);
   /// The bytes of all blocks, and the same blocks as kernels::reference sees them.
   std::vector<std::byte> bytes() const { return toHost(m_memory); }
   kernels::KvLayerView hostView(std::byte* base) const;

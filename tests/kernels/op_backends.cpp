@@ -16,10 +16,11 @@ std::vector<OpBackend> opBackends() {
   }
 #ifdef VITRINE_TEST_CUDA
   all.push_back(cudaOps());
+  all.push_back(cudaDecodeOps());
 #endif
   if (const char* wanted = std::getenv("VITRINE_OP_BACKEND")) {
     std::erase_if(all, [&](const OpBackend& ops) {
-      return ops.name != wanted && ops.name != "reference";
+      return !ops.name.starts_with(wanted) && ops.name != "reference";
     });
   }
   return all;

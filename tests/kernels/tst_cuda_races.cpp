@@ -27,8 +27,8 @@ const OpBackend& ops() {
 /// Runs an operation on `cuda` and on the reference.
 template <typename Input>
 void compare(std::function<Floats(const Input&)> OpBackend::*operation, const Input& input,
-             float tolerance) {
-  const Floats got = (ops().*operation)(input);
+             float tolerance, const OpBackend& backend = ops()) {
+  const Floats got = (backend.*operation)(input);
   const Floats wanted = (referenceOps().*operation)(input);
   QCOMPARE(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -182,6 +182,7 @@ class TestCudaRaces : public QObject {
         in.v = random.normals(kv);
         in.q = random.normals(static_cast<std::size_t>(rows * nHeads * headDim));
         compare(&OpBackend::attention, in, 0.03F);
+        compare(&OpBackend::attention, in, 0.03F, cudaDecodeOps());
       }
     }
   }
