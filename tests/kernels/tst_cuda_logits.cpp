@@ -82,7 +82,7 @@ Floats logitsOf(Kind kind, int rows, int vocab) {
         x[i] = -1.5F;
         break;
       case kMasked:
-        x[i] = random.below(50) == 0 ? x[i] : -kInfinity;
+        x[i] = random.below(200) == 0 ? x[i] : -kInfinity;
         break;
       case kBroken:
         x[i] = random.below(3) == 0 ? kNan : random.below(99) == 0 ? kInfinity : x[i];
