@@ -75,7 +75,8 @@ class TestOperations : public QObject {
     QVERIFY(!backends().empty());
     QCOMPARE(backends().front().name, std::string("reference"));
     const QByteArray wanted = qgetenv("VITRINE_OP_BACKEND");
-    if (!wanted.isEmpty()) QCOMPARE(backends().back().name, wanted.toStdString());
+    QVERIFY(backends().size() > 1 || wanted.isEmpty());
+    if (!wanted.isEmpty()) QVERIFY(backends().back().name.starts_with(wanted.toStdString()));
   }
 };
 
