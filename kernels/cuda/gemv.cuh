@@ -10,7 +10,7 @@
 //   gated  y[r, o] = act(Σ_i x[r, i] · W[o, i]) · Σ_i x[r, i] · W[width + o, i]
 // weights [paddedOut, stride], x [rows, stride] as linear.h says; every row 16-byte aligned.
 //
-// One warp (or `split` warps of a block, each a segment of the row) computes two outputs of all
+// One warp (or 2 or 4 warps of a block, each a segment of the row) computes two outputs of all
 // rows: neighbours, or a gate with its up product. A step of a warp is kUnroll · 2 loads of 16
 // bytes a lane, 512 consecutive bytes a warp each, all queued before the first is used: with 8
 // loads 4 KB a warp, 64 KB a multiprocessor at 16 warps. Weights pass the caches as data used once,
@@ -18,7 +18,7 @@
 // traffic. The lanes' sums are added in a tree that halves the number of values with each step.
 //
 // Moves out · stride · (bytes of a weight) + scales; x and y are small beside it: bandwidth bound.
-// Instructions a weight at one row: FP16 3.1, W8A16 3.6, W8A8 0.3; an H200 at full bandwidth
+// Instructions a weight at one row: FP16 3, W8A16 4, W8A8 0.6; an H200 at full bandwidth
 // has room for 12 and 6 (INT8) instructions a weight, so from about 4 rows on W8A16 and from 8 rows
 // on FP16 is bound by arithmetic there; an RTX 4090 has 5 times the room.
 //
@@ -184,43 +184,74 @@ struct GemvCursor {
   }
 };
 
-/// kUnroll chunks of a lane, 32 apart. Not kWhole: only those with u · 32 < left.
+/// Keeps the loads above from sinking to their uses below: ptxas saves registers that way and
+/// leaves two loads in flight instead of eight. Costs an instruction; means nothing.
+__device__ __forceinline__ void keepLoadsAbove() {
+#ifdef __CUDA_ARCH__
+  __syncwarp();
+#endif
+}
+
+template <int kLoads>
+__device__ __forceinline__ void loadX(const uint4* from, uint4 (&x)[kLoads]) {
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) x[i] = __ldg(from + i);
+}
+
+/// kUnroll chunks of a lane, 32 apart. Not kWhole: those with u · 32 < left; the others count as
+/// zeros, so that no branch keeps the loads of one chunk behind the arithmetic of another.
 template <typename Product, int kRows, int kUnroll, bool kWhole>
 __device__ __forceinline__ void gemvStep(const GemvCursor<Product, kRows>& at, int left,
                                          typename Product::Sum (&sums)[kRows * kGemvOutputs]) {
   constexpr int kGroup = Product::kGroupChunks;
   constexpr bool kGrouped = kGroup > 0;
-  uint4 chunk[kUnroll][kGemvOutputs];
-  float scale[kUnroll][kGemvOutputs] = {};
+  constexpr int kXLoads = Product::kXLoads;
+  // Few rows: x too is on its way before anything is used.
+  constexpr bool kXFirst = kRows * kUnroll * kXLoads <= 8;
+  uint4 chunk[kUnroll][kGemvOutputs] = {};
+  __half scale[kUnroll][kGemvOutputs];
+  uint4 xFirst[kXFirst ? kUnroll : 1][kXFirst ? kRows : 1][kXLoads] = {};
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
+    const bool there = kWhole || u * kWarp < left;
 #pragma unroll
     for (int j = 0; j < kGemvOutputs; ++j) {
-      if (kWhole || u * kWarp < left) {
-        chunk[u][j] = __ldcs(at.weights[j] + u * kWarp);
-        if constexpr (kGrouped) {
-          scale[u][j] = __half2float(__ldg(at.weightScales[j] + u * (kWarp / kGroup)));
-        }
+      if (there) chunk[u][j] = __ldcs(at.weights[j] + u * kWarp);
+      if constexpr (kGrouped) {
+        scale[u][j] = there ? __ldg(at.weightScales[j] + u * (kWarp / kGroup)) : __half{};
+      }
+    }
+    if constexpr (kXFirst) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (there) loadX<kXLoads>(at.x[r] + u * kWarp * kXLoads, xFirst[u][r]);
       }
     }
   }
+  keepLoadsAbove();
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (!kWhole && u * kWarp >= left) break;
+    const bool there = kWhole || u * kWarp < left;
     Product product;
     product.setWeights(chunk[u]);
+    float weightScale[kGemvOutputs] = {};
+    if constexpr (kGrouped) {
+#pragma unroll
+      for (int j = 0; j < kGemvOutputs; ++j) weightScale[j] = __half2float(scale[u][j]);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      uint4 x[Product::kXLoads];
-#pragma unroll
-      for (int i = 0; i < Product::kXLoads; ++i) {
-        x[i] = __ldg(at.x[r] + u * kWarp * Product::kXLoads + i);
-      }
       float xScale = 0.0F;
       if constexpr (kGrouped && Product::kXScales) {
-        xScale = __ldg(at.xScales[r] + u * (kWarp / kGroup));
+        if (there) xScale = __ldg(at.xScales[r] + u * (kWarp / kGroup));
       }
-      product.add(x, scale[u], xScale, sums + r * kGemvOutputs);
+      if constexpr (kXFirst) {
+        product.add(xFirst[u][r], weightScale, xScale, sums + r * kGemvOutputs);
+      } else {
+        uint4 x[kXLoads] = {};
+        if (there) loadX<kXLoads>(at.x[r] + u * kWarp * kXLoads, x);
+        product.add(x, weightScale, xScale, sums + r * kGemvOutputs);
+      }
     }
   }
 }
@@ -243,8 +274,8 @@ __global__ void __launch_bounds__(kGemvWarps* kWarp) gemvKernel(GemvArgs a) {
   constexpr int kStep = kUnroll * kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int share = warp & (a.split - 1);
-  const int pair = (static_cast<int>(blockIdx.x) * kGemvWarps + warp) / a.split;
+  const int share = warp & ((1 << a.splitShift) - 1);
+  const int pair = (static_cast<int>(blockIdx.x) * kGemvWarps + warp) >> a.splitShift;
   const int pairs = kGated ? a.columns : (a.outputs + 1) / kGemvOutputs;
   const bool valid = pair < (kGated ? a.outputs : pairs);
   const int first = kGated ? pair : pair * kGemvOutputs;
@@ -295,12 +326,12 @@ __global__ void __launch_bounds__(kGemvWarps* kWarp) gemvKernel(GemvArgs a) {
   Sum sum = sumValues(sums, lane);
   constexpr int kValueLanes = kWarp / kValues;
   const int value = lane / kValueLanes;
-  if (a.split > 1) {
+  if (a.splitShift > 0) {
     __shared__ Sum parts[kGemvWarps][kValues];
     if (lane % kValueLanes == 0) parts[warp][value] = sum;
     __syncthreads();
     if (share != 0) return;
-    for (int s = 1; s < a.split; ++s) sum += parts[warp + s][value];
+    for (int s = 1; s < 1 << a.splitShift; ++s) sum += parts[warp + s][value];
   }
 
   const int row = value / kGemvOutputs;
@@ -333,7 +364,7 @@ void launchGemv(cudaStream_t stream, const GemvArgs& args) {
   const int pairs = kGated ? args.columns : ceilDiv(args.outputs, kGemvOutputs);
   Launch where;
   where.stream = stream;
-  where.grid = dim3(static_cast<unsigned>(ceilDiv(pairs * args.split, kGemvWarps)));
+  where.grid = dim3(static_cast<unsigned>(ceilDiv(pairs << args.splitShift, kGemvWarps)));
   where.block = dim3(kGemvWarps * kWarp);
   if (args.rows == 1) {
     launchKernel("matrix-vector product", gemvKernel<Product, 1, kGated>, where, args);

@@ -23,9 +23,9 @@ struct GemvArgs {
   int chunks = 0;  ///< of 16 bytes in a row of weights
   int groups = 0;  ///< scales of a row
   int rows = 0;
-  int outputs = 0;  ///< plain: rows of weights; gated: half of them
-  int split = 1;    ///< warps that share an output: 1, 2 or 4
-  int segment = 0;  ///< chunks of a row that one of them reads, a multiple of 32
+  int outputs = 0;     ///< plain: rows of weights; gated: half of them
+  int splitShift = 0;  ///< 1 << splitShift warps share an output: 1, 2 or 4
+  int segment = 0;     ///< chunks of a row that one of them reads, a multiple of 32
   void* y = nullptr;
   int yStride = 0;
   bool accumulate = false;         ///< plain
@@ -37,17 +37,17 @@ struct GemvArgs {
 inline constexpr int kGemvWarps = 4;    ///< of a thread block
 inline constexpr int kGemvOutputs = 2;  ///< that a warp computes at once
 
-/// How many warps share a pair of outputs. Depends on the shape alone, so that a sum's order does
-/// too. Pairs are split until there are 16 warps for each of 132 multiprocessors (an H200; with 8
-/// loads of 512 bytes a warp that is 64 KB in flight on each, where 30 to 40 saturate memory), but
-/// not below two loads a lane and output.
-constexpr int gemvSplit(int pairs, int chunks) {
+/// How many warps share a pair of outputs, as a power of two. Depends on the shape alone, so that a
+/// sum's order does too. Pairs are split until there are 16 warps for each of 132 multiprocessors
+/// (an H200; with 8 loads of 512 bytes a warp that is 64 KB in flight on each, where 30 to 40
+/// saturate memory), but not below two loads a lane and output.
+constexpr int gemvSplitShift(int pairs, int chunks) {
   constexpr int kWantedWarps = 16 * 132;
-  int split = 1;
-  while (split < kGemvWarps && pairs * split < kWantedWarps && chunks >= 2 * split * 2 * 32) {
-    split *= 2;
+  int shift = 0;
+  while (1 << shift < kGemvWarps && pairs << shift < kWantedWarps && chunks >> shift >= 4 * 32) {
+    ++shift;
   }
-  return split;
+  return shift;
 }
 
 /// Queue a kernel for FP16 or BF16 weights and rows, for INT8 weights with FP16 rows, and for INT8

@@ -63,8 +63,9 @@ GemvArgs gemvArgs(const Matrix& w, const Rows& x, int rows, int outputs, int pai
   args.groups = w.groups();
   args.rows = rows;
   args.outputs = outputs;
-  args.split = gemvSplit(pairs, args.chunks);
-  args.segment = roundUp((args.chunks + args.split - 1) / args.split, 32);
+  args.splitShift = gemvSplitShift(pairs, args.chunks);
+  const int split = 1 << args.splitShift;
+  args.segment = roundUp((args.chunks + split - 1) / split, 32);
   return args;
 }
 
