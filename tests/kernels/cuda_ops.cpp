@@ -16,6 +16,7 @@ OpBackend cudaOps() {
   OpBackend ops;
   ops.name = "cuda";
   addCudaRowOps(ops);
+  addCudaLinearOps(ops);
   addCudaAttentionOps(ops);
   return ops;
 }

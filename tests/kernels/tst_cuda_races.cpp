@@ -9,6 +9,7 @@
 #include "kernels/cuda/logits.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/rows.h"
+#include "tests/kernels/cuda_linear_ops.h"
 #include "tests/kernels/cuda_ops.h"
 #include "tests/kernels/random_data.h"
 
@@ -157,6 +158,26 @@ class TestCudaRaces : public QObject {
           in.x = random.normals(static_cast<std::size_t>(rows * in.in));
           compare(&OpBackend::int8Linear, in, 0.05F);
         }
+      }
+    }
+  }
+
+  // Warps of a block that share an output.
+  void sharedProducts() {
+    Random random(7);
+    constexpr int kOut = 4, kIn = 2100;
+    const Floats w = random.normals(kOut * kIn, 0.1F), x = random.normals(3 * kIn);
+    const DeviceRows rows = deviceRows(RowType::kFp16, x, 3, kIn);
+    for (int group : {0, 64}) {
+      const DeviceMatrix matrix(cuda::WeightFormat::kInt8, group, w, kOut, kIn);
+      const Floats y = multiply(matrix, rows, 3);
+      const Floats gated = multiplyGated(matrix, rows, 3, false, RowType::kFp32);
+      for (int r = 0; r < 3; ++r) {
+        float sum = 0.0F;
+        for (int i = 0; i < kIn; ++i) sum += x[r * kIn + i] * matrix.values[i];
+        QVERIFY(std::fabs(y[r * kOut] - sum) < 0.01F);
+        const float wanted = y[r * kOut] / (1.0F + std::exp(-y[r * kOut])) * y[r * kOut + 2];
+        QVERIFY(std::fabs(gated[r * 64] - wanted) < 1e-4F);
       }
     }
   }
