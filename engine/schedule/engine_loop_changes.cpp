@@ -51,6 +51,7 @@ void EngineLoop::applyPending() {
 bool EngineLoop::installBackend(Loaded& loaded) {
   setActive(false);
   saveArchive();
+  const bool wasLost = m_scheduler && m_scheduler->isDeviceLost();
   m_scheduler.reset();
   ReuseCause cause = ReuseCause::kPrecision;
   std::string reason = "precision changed";
@@ -58,7 +59,12 @@ bool EngineLoop::installBackend(Loaded& loaded) {
     if (m_backend && m_backend->config().nKvHeads != loaded.backend->config().nKvHeads) {
       reason = "KV heads changed";
     }
-    if (loaded.isNewModel) reason = "model changed";
+    if (loaded.isNewModel) {
+      reason = "model changed";
+    } else if (wasLost) {
+      cause = ReuseCause::kEvicted;
+      reason = "lost with the GPU";
+    }
     m_backend = std::move(loaded.backend);
   } else {
     const KvShape before = m_backend->cacheShape();

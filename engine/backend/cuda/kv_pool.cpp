@@ -9,6 +9,7 @@
 
 #include "engine/base/check.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/rows.h"
 
 namespace vitrine::engine::cuda {
 
@@ -48,13 +49,13 @@ KvPool::KvPool(const KvShape& shape, std::size_t blockBytes,
     : m_nBlocks(shape.nBlocks),
       m_hostBlocks(shape.hostBlocks),
       m_blockBytes(blockBytes),
+      m_layers(std::move(layers)),
       m_compute(compute),
       m_out(kernels::cuda::Stream::make()),
       m_in(kernels::cuda::Stream::make()),
       m_device(blockBytes, slabSlots(blockBytes, shape.nBlocks - shape.hostBlocks)),
       m_host(blockBytes, slabSlots(blockBytes, std::max(1, shape.hostBlocks))),
       m_blocks(static_cast<std::size_t>(shape.nBlocks)) {
-  (void)layers;
   VITRINE_CHECK(shape.hostBlocks >= 0 && shape.hostBlocks < shape.nBlocks,
                 "a pool has at least one block on the device");
   while (m_device.size() < plannedSlots()) {
@@ -201,17 +202,16 @@ std::byte* KvPool::address(BlockId block) const {
 
 // ---------------------------------------------------------------- contents
 
-void KvPool::copy(BlockId from, BlockId to, [[maybe_unused]] int positions) {
-  if (from == to) return;
+void KvPool::copy(BlockId from, BlockId to, int positions) {
+  if (from == to || positions <= 0) return;
   if (!prepare(std::span(&from, 1), std::span(&to, 1), std::span(&to, 1))) {
     std::vector<std::byte> bytes(m_blockBytes);  // the device has room for one block only
     read(from, bytes);
     write(to, bytes);
     return;
   }
-  check(cudaMemcpyAsync(address(to), address(from), m_blockBytes, cudaMemcpyDeviceToDevice,
-                        m_compute),
-        "copying a KV block");
+  kernels::cuda::copyBlock(m_compute, address(from), address(to), m_layers.data(),
+                           static_cast<int>(m_layers.size()), positions);
 }
 
 void KvPool::read(BlockId block, std::span<std::byte> bytes) const {

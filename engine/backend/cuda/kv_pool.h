@@ -71,7 +71,7 @@ class KvPool final {
   /// Changes whenever a block has got another address: tables of addresses must be made anew.
   std::uint64_t generation() const { return m_generation; }
 
-  /// The first `positions` of a block, all layers (what lies behind them may come along).
+  /// The first `positions` of a block, all layers; what `to` held behind them is lost.
   void copy(BlockId from, BlockId to, int positions);
   /// A block's bytes; zeros where nothing was written. Waits for it.
   void read(BlockId block, std::span<std::byte> bytes) const;
@@ -139,6 +139,7 @@ class KvPool final {
   int m_nBlocks;
   int m_hostBlocks;
   std::size_t m_blockBytes;
+  std::vector<kernels::cuda::KvLayer> m_layers;
   cudaStream_t m_compute;
   kernels::cuda::Stream m_out, m_in;  // device → host, host → device
   SlabArena<kernels::cuda::DeviceBuffer<std::byte>> m_device;

@@ -23,8 +23,20 @@ using vitrine::kernels::cuda::Stream;
 
 namespace {
 
+// One layer with one head of 16 elements, FP16: K of 16 positions, then V.
 constexpr std::size_t kBlockBytes = 1024;
+constexpr std::size_t kRunBytes = kBlockBytes / 2;
+constexpr int kBlockSize = 16;
 using Bytes = std::vector<std::byte>;
+
+std::vector<vitrine::kernels::cuda::KvLayer> layers() {
+  vitrine::kernels::cuda::KvLayer layer;
+  layer.vOffset = kRunBytes;
+  layer.blockSize = kBlockSize;
+  layer.nKvHeads = 1;
+  layer.headDim = 16;
+  return {layer};
+}
 
 KvShape shapeOf(int nBlocks, int hostBlocks) {
   KvShape shape;
@@ -39,8 +51,7 @@ class Bench {
   Bench(int nBlocks, int hostBlocks)
       : m_stream(Stream::make()),
         m_log(kLogBlocks * kBlockBytes),
-        m_pool(std::make_unique<KvPool>(shapeOf(nBlocks, hostBlocks), kBlockBytes,
-                                        std::vector<vitrine::kernels::cuda::KvLayer>{},
+        m_pool(std::make_unique<KvPool>(shapeOf(nBlocks, hostBlocks), kBlockBytes, layers(),
                                         m_stream.get())),
         m_expected(static_cast<std::size_t>(nBlocks)) {}
 
@@ -261,7 +272,7 @@ class TestKvPool : public QObject {
     cuda_on_cpu::settings().memoryBytes = 64 * kBlockBytes;
     const Stream stream = Stream::make();
     try {
-      KvPool pool(shapeOf(100, 0), kBlockBytes, {}, stream.get());
+      KvPool pool(shapeOf(100, 0), kBlockBytes, layers(), stream.get());
       QFAIL("it was made");
     } catch (const CudaError& error) {
       QVERIFY(error.isOutOfMemory());
@@ -286,9 +297,21 @@ class TestKvPool : public QObject {
     QVERIFY(bench.run({}, {0}, {0}, 0, 1));
     QVERIFY(bench.run({}, {0}, {}, 512, 2));
     for (BlockId block = 1; block < 10; ++block) {
-      bench.pool().copy(block - 1, block, 9);
+      bench.pool().copy(block - 1, block, kBlockSize);
       bench.expected(block) = bench.expected(block - 1);
     }
+    QCOMPARE(bench.compare(), std::string());
+    // A part: so many positions of keys, and of values.
+    QVERIFY(bench.run({}, {0}, {0}, 0, 3));
+    bench.pool().copy(0, 5, 9);
+    bench.expected(5).reset();
+    Bytes bytes(kBlockBytes);
+    bench.pool().read(5, bytes);
+    const auto isThree = [](std::byte b) { return b == std::byte{3}; };
+    const auto part = static_cast<std::ptrdiff_t>(9 * kRunBytes / kBlockSize);
+    QVERIFY(std::all_of(bytes.begin(), bytes.begin() + part, isThree));
+    const auto values = bytes.begin() + static_cast<std::ptrdiff_t>(kRunBytes);
+    QVERIFY(std::all_of(values, values + part, isThree));
     QCOMPARE(bench.compare(), std::string());
   }
 
@@ -331,7 +354,7 @@ class TestKvPool : public QObject {
           bench.run(read, written, fresh, static_cast<std::size_t>(16 * draw(64)), draw(256));
         } else if (what < 14) {
           written = {other};
-          pool.copy(block, other, 1 + draw(16));
+          pool.copy(block, other, kBlockSize);
           bench.expected(other) = bench.expected(block);
         } else if (what == 14) {
           Bytes bytes(kBlockBytes, static_cast<std::byte>(draw(256)));
