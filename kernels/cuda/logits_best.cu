@@ -241,7 +241,9 @@ void bestTokens(cudaStream_t stream, const float* logits, int rows, int vocab, i
                 Candidate* out, void* scratch) {
   require(vocab >= 1 && k >= 1 && k <= kMostCandidates && k <= vocab,
           "bestTokens: more candidates than tokens, or than 64");
-  require(isAligned(logits, 16) && isAligned(scratch, 8), "bestTokens: memory not aligned");
+  // Rows of an odd width are not read in wide loads, so they may begin anywhere.
+  require(isAligned(logits, vocab % 4 == 0 ? 16 : 4) && isAligned(scratch, 8),
+          "bestTokens: memory not aligned");
   if (rows == 0) return;
   auto* level = static_cast<Candidate*>(scratch);
   auto* next = level + bestTokensScratchBytes(rows, vocab, k) / sizeof(Candidate) / 2;

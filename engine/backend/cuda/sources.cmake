@@ -10,6 +10,11 @@ set(cuda_backend_sources
   weight_rows.cpp
   weight_plan.cpp
   cuda_weights.cpp
+  cuda_workspace.cpp
   step_plan.cpp
   step_inputs.cpp
-  cuda_graphs.cpp)
+  cuda_pass.cpp
+  cuda_graphs.cpp
+  cuda_backend.cpp
+  cuda_step.cpp
+  register.cpp)
