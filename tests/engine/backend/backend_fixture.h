@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -10,6 +12,7 @@
 #include <QTemporaryDir>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/gpu.h"
 #include "tests/tiny_models.h"
 
 namespace vitrine::test {
@@ -24,9 +27,21 @@ inline void valueOf(engine::Result<void> result) {
   if (!result) throw std::runtime_error(result.error().message);
 }
 
-/// The backends of this build, for data rows.
+/// The backends that this test is about, for data rows: the CUDA backend where it is linked (then
+/// the same source is another test beside it), else those of every build.
 inline std::vector<engine::BackendKind> backendKinds() {
+  if (engine::cudaSupport() != nullptr) return {engine::BackendKind::kCuda};
   return {engine::BackendKind::kReference, engine::BackendKind::kCpu};
+}
+
+/// Whether two ways to the same logits gave the same: bits, except on a GPU, where long and short
+/// batches take different kernels.
+inline bool sameLogits(engine::BackendKind kind, std::span<const float> a,
+                       std::span<const float> b) {
+  if (kind != engine::BackendKind::kCuda) return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::fabs(x - y) <= 5e-2F + 5e-3F * std::fabs(x);
+  });
 }
 
 /// Writes a model into a folder that goes away at the end of the program, and loads it.

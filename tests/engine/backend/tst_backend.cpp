@@ -1,5 +1,6 @@
-// What every backend promises: the same sequence gives the same bits, however it is cut, batched,
-// placed, copied or moved; and errors instead of wrong memory.
+// What every backend promises: the same sequence gives the same bits (on a GPU: the same within
+// rounding), however it is cut, batched, placed, copied or moved; and errors instead of wrong
+// memory.
 #include <QtTest>
 
 #include <cmath>
@@ -48,7 +49,8 @@ class TestBackend : public QObject {
             forward(*backend, std::span(tokens).subspan(begin, count), begin, table, count);
         joined.insert(joined.end(), part.begin(), part.end());
       }
-      QVERIFY2(joined == whole, qPrintable(QString("chunks of %1 differ").arg(chunk)));
+      QVERIFY2(sameLogits(kind(), joined, whole),
+               qPrintable(QString("chunks of %1 differ").arg(chunk)));
     }
   }
 
@@ -86,7 +88,7 @@ class TestBackend : public QObject {
     std::vector<float> together(logits.values().begin(), logits.values().end());
     const auto last = forward(*backend, std::span(c).last(10), 30, tableC);
     together.insert(together.end(), last.begin(), last.end());
-    QVERIFY(together == alone);
+    QVERIFY(sameLogits(kind(), together, alone));
   }
 
   void reusedBlocksEqualFreshlyWrittenOnes_data() { rows(); }
@@ -101,8 +103,9 @@ class TestBackend : public QObject {
     forward(*backend, std::span(other).subspan(32, 28), 32, shared);
     // The first one again: its prefix from the cache, the rest computed into other blocks.
     std::vector<BlockId> reused{0, 1, 15, 14};
-    QVERIFY(forward(*backend, std::span(tokens).subspan(32, 28), 32, reused) == fresh);
-    QVERIFY(readBlock(*backend, 2) == readBlock(*backend, 15));
+    QVERIFY(sameLogits(kind(), forward(*backend, std::span(tokens).subspan(32, 28), 32, reused),
+                       fresh));
+    if (kind() != BackendKind::kCuda) QVERIFY(readBlock(*backend, 2) == readBlock(*backend, 15));
     QVERIFY(readBlock(*backend, 2) != readBlock(*backend, 10));
   }
 
@@ -115,9 +118,11 @@ class TestBackend : public QObject {
     forward(*backend, someTokens(16, 9), 0, blocks(1, 5));
     valueOf(backend->copyBlock(1, 5, 7));
     const std::vector<BlockId> table{0, 5};
-    QVERIFY(forward(*backend, std::span(tokens).subspan(23, 7), 23, table) == wanted);
+    QVERIFY(
+        sameLogits(kind(), forward(*backend, std::span(tokens).subspan(23, 7), 23, table), wanted));
     // And the block that was copied is as it was.
-    QVERIFY(forward(*backend, std::span(tokens).last(1), 29, blocks(2)) == wanted);
+    QVERIFY(
+        sameLogits(kind(), forward(*backend, std::span(tokens).last(1), 29, blocks(2)), wanted));
   }
 
   void blockThatLeftAndCameBackIsTheSame_data() { rows(); }
@@ -131,7 +136,7 @@ class TestBackend : public QObject {
     valueOf(backend->writeBlock(6, first));
     valueOf(backend->writeBlock(3, second));
     const std::vector<BlockId> table{6, 3, 0};
-    QVERIFY(forward(*backend, std::span(tokens).last(16), 32, table) == wanted);
+    QVERIFY(sameLogits(kind(), forward(*backend, std::span(tokens).last(16), 32, table), wanted));
   }
 
   void memoryIsWhatTheFormulaSays_data() { rows(); }
@@ -151,7 +156,8 @@ class TestBackend : public QObject {
     constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
     QVERIFY(memory.kvAllocatedBytes <= kHugePage);
     forward(*backend, someTokens(40, 1), 0, blocks(3, 4));
-    const std::uint64_t held = backend->memory().kvAllocatedBytes;
+    const BackendMemory now = backend->memory();
+    const std::uint64_t held = now.device ? now.device->kvBlocks : now.kvAllocatedBytes;
     QVERIFY2(held >= 3 * wanted && held <= 12 * wanted + kHugePage,
              qPrintable(QString::number(held)));
     QVERIFY(memory.weightBytes + memory.mappedBytes > 0);

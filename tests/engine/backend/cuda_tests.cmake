@@ -1,0 +1,22 @@
+# The CUDA backend, on the CPU (tests/cuda_on_cpu).
+
+# The promises of every backend, for this one: the same source, linked with the CUDA backend.
+function(vitrine_cuda_twin name source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE vitrine_options Qt6::Test vitrine_test_models
+                        vitrine_cuda_on_cpu)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS engine TIMEOUT 300
+                       ENVIRONMENT QT_QPA_PLATFORM=offscreen)
+  add_dependencies(tests_engine ${name})
+endfunction()
+vitrine_cuda_twin(tst_cuda_promises tst_backend.cpp)
+vitrine_cuda_twin(tst_cuda_extreme_models tst_int8_models.cpp)
+
+foreach(name tst_cuda_models tst_cuda_backend tst_cuda_failures)
+  vitrine_test(${name} LABELS engine SOURCES cuda_fixture.cpp
+               LIBRARIES vitrine_test_models vitrine_cuda_on_cpu)
+endforeach()
+vitrine_test(tst_cuda_real LABELS real SOURCES cuda_fixture.cpp TIMEOUT 900
+             ENVIRONMENT QTEST_FUNCTION_TIMEOUT=800000
+             LIBRARIES vitrine_test_models vitrine_cuda_on_cpu)
