@@ -15,3 +15,5 @@ set(cuda_kernel_host_sources
 # Not for the CPU: tests bring their own cuBLAS.
 set(cuda_kernel_real_sources
     cublas_loader.cpp)
+# What the kernels need of nvcc: wide loads are reinterpret_casts, and shapes compute their sizes.
+set(cuda_nvcc_options -Xcompiler=-fno-strict-aliasing --expt-relaxed-constexpr)

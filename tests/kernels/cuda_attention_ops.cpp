@@ -1,3 +1,4 @@
+#include <limits>
 #include <stdexcept>
 
 #include "kernels/reference/reference.h"
