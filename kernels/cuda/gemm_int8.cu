@@ -186,9 +186,12 @@ __device__ __forceinline__ void multiplyStep(const Int8Stage& stage, int row, in
 // y[r, o] (+)= outputScale · Σ_g sx[r, g] · s[o, g] · Σ_{i in g} qx[r, i] · q[o, i]
 // grid (outputs / 64, rows / 64), 128 threads: four warps of 32 × 32, a thread 4 rows × 8 outputs.
 // Two stages of 64 columns in shared memory: while one is multiplied the next is on its way.
-// Bound by __dp4a (64 a clock and multiprocessor, 4 products each) and, in groups of 32, by three
-// FP32 instructions for 8 of them: about 90 TOPS on an H200, 60 on an RTX 4090. For each 128
-// dp4a a thread reads 12 × 16 bytes of shared memory, most of them shared by a warp's lanes.
+// Bound by __dp4a: 64 a clock and multiprocessor, 8 operations each, are 134 TOPS on an H200 and
+// 165 on an RTX 4090; expected on paper two thirds of that (groups of 32 add three FP32
+// instructions to every 8 dp4a, on a pipe of their own). For each 128 dp4a a thread reads 12 × 16
+// bytes of shared memory, most of them shared by a warp's lanes. With 168 registers three blocks
+// fit; at 128 it spills.
+//
 // source: the usual register-tiled product; reference: kernels::reference::linearInt8Activations
 template <int kGroups>
 __global__ void __launch_bounds__(kTileThreads) groupedInt8Kernel(GroupedInt8Args a) {

@@ -37,7 +37,8 @@ void linear(cudaStream_t stream, Blas& blas, const LinearParams& params, void* w
 std::size_t linearWorkspaceBytes(const Matrix& weights, RowType activations, int rows);
 
 /// The gate, the up product and the activation in one pass over the weights, for up to kGemvRows
-/// rows: weights [2 · width, in] with the gates first; y [rows, width], kFp32, kFp16 or kBf16.
+/// rows: weights [2 · width, in] with the gates first; y [rows, width], kFp32, kFp16 (saturates) or
+/// kBf16, and zeros from the width up to its stride.
 struct GatedLinearParams {
   Matrix weights;
   Rows x;
