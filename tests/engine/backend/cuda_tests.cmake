@@ -20,3 +20,8 @@ endforeach()
 vitrine_test(tst_cuda_real LABELS real SOURCES cuda_fixture.cpp TIMEOUT 900
              ENVIRONMENT QTEST_FUNCTION_TIMEOUT=800000
              LIBRARIES vitrine_test_models vitrine_cuda_on_cpu)
+
+# Threads, blocks and streams in random order, and copies as late as they may be.
+add_test(NAME tst_cuda_promises_shuffled COMMAND tst_cuda_promises)
+set_tests_properties(tst_cuda_promises_shuffled PROPERTIES LABELS engine TIMEOUT 300 ENVIRONMENT
+                     "QT_QPA_PLATFORM=offscreen;CUDA_ON_CPU_SEED=5;CUDA_ON_CPU_LAZY=1")
