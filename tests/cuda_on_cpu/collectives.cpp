@@ -54,28 +54,6 @@ std::uint64_t reduced(WarpOp op, std::uint64_t a, std::uint64_t b) {
   }
 }
 
-/// The shuffles of a butterfly over runs of `argument` lanes, in its order: the same bits.
-void computeTree(Lane* warp, std::uint32_t lanes) {
-  const Lane& first = warp[std::countr_zero(lanes)];
-  float values[kLanes] = {}, next[kLanes];
-  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
-    const int i = std::countr_zero(rest);
-    std::memcpy(&values[i], &warp[i].in, sizeof(float));
-  }
-  for (int step = first.argument / 2; step > 0; step /= 2) {
-    for (int i = 0; i < kLanes; ++i) {
-      const float other = values[i ^ step];
-      next[i] = first.op == WarpOp::kSumTree ? values[i] + other
-                                             : (other > values[i] ? other : values[i]);
-    }
-    std::copy(next, next + kLanes, values);
-  }
-  for (std::uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
-    const int i = std::countr_zero(rest);
-    std::memcpy(&warp[i].out, &values[i], sizeof(float));
-  }
-}
-
 }  // namespace
 
 const char* toString(WarpOp op) {
@@ -96,10 +74,6 @@ const char* toString(WarpOp op) {
       return "__all_sync()";
     case WarpOp::kMatchAny:
       return "__match_any_sync()";
-    case WarpOp::kSumTree:
-      return "a sum over a warp";
-    case WarpOp::kMaxTree:
-      return "a maximum over a warp";
     default:
       return "__reduce_*_sync()";
   }
@@ -116,7 +90,6 @@ void computeMeeting(Lane* warp, std::uint32_t lanes) {
     }
     return;
   }
-  if (op == WarpOp::kSumTree || op == WarpOp::kMaxTree) return computeTree(warp, lanes);
   const bool isShuffle = op >= WarpOp::kShuffle && op <= WarpOp::kShuffleXor;
   std::uint64_t all = op == WarpOp::kBallot ? 0 : warp[first].in;
   for (std::uint32_t rest = lanes; rest != 0 && !isShuffle; rest &= rest - 1) {

@@ -44,7 +44,6 @@ Settings settingsFromEnvironment() {
     return value != nullptr && std::strcmp(value, "0") != 0 && *value != '\0';
   };
   all.lazy = isOn("CUDA_ON_CPU_LAZY");
-  all.quickSums = isOn("CUDA_ON_CPU_QUICK_SUMS");
   const auto number = [](const char* name, int fallback) {
     const char* value = std::getenv(name);
     return value != nullptr ? std::atoi(value) : fallback;

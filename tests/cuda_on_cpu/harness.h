@@ -31,10 +31,6 @@ struct Settings {
   int driverVersion = 13000;  ///< 0: no driver; below CUDART_VERSION: too old
   /// Why cuBLAS cannot be loaded; "": it can.
   std::string cublasProblem{};
-
-  /// A warp's sum or maximum by a butterfly of shuffles as one meeting instead of five: the same
-  /// bits in half of the time, and fewer chances for threads to overtake each other.
-  bool quickSums = false;  // CUDA_ON_CPU_QUICK_SUMS=1
 };
 Settings& settings();
 /// As in a new process: settings from the environment, no faults, no report, counters at zero.

@@ -98,14 +98,6 @@ __global__ void failingKernel() {
   if (blockIdx.x == 3 && threadIdx.x == 7) __trap();
 }
 
-__global__ void warpSumsKernel(const float* in, float* byShuffles, float* byMeeting) {
-  const int i = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
-  float sum = in[i];
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAll, sum, step);
-  byShuffles[i] = sum;
-  byMeeting[i] = shuffle(WarpOp::kSumTree, kAll, in[i], 32, 32, {__FILE__, __LINE__});
-}
-
 }  // namespace
 
 cudaError_t addNumber(cudaStream_t stream, const float* a, float b, float* out, int n) {
@@ -162,11 +154,6 @@ cudaError_t launchEmpty(cudaStream_t stream, dim3 grid, dim3 block, std::size_t 
 cudaError_t failKernel(cudaStream_t stream) {
   const auto where = config(stream, 8, 32);
   return cudaLaunchKernelEx(&where, failingKernel);
-}
-
-cudaError_t warpSums(cudaStream_t stream, const float* in, float* byShuffles, float* byMeeting) {
-  const auto where = config(stream, 4, 32);
-  return cudaLaunchKernelEx(&where, warpSumsKernel, in, byShuffles, byMeeting);
 }
 
 }  // namespace cuda_on_cpu

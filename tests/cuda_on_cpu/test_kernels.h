@@ -31,7 +31,5 @@ cudaError_t launchEmpty(cudaStream_t stream, dim3 grid, dim3 block, std::size_t 
                         bool allowDynamic);
 /// A fault of the device, in block 3.
 cudaError_t failKernel(cudaStream_t stream);
-/// Sums n values: by shuffles, and by one meeting (Settings::quickSums).
-cudaError_t warpSums(cudaStream_t stream, const float* in, float* byShuffles, float* byMeeting);
 
 }  // namespace cuda_on_cpu

@@ -100,18 +100,6 @@ class TestCudaKernels : public QObject {
     CUDA_OK(cudaFree(deviceOut));
   }
 
-  void sumByOneMeetingHasTheSameBits() {
-    std::vector<float> in(128);
-    for (int i = 0; i < 128; ++i) in[i] = 1.0F / static_cast<float>(3 + i * i % 37);
-    float* deviceIn = onDevice(in);
-    float* shuffles = onDevice(std::vector<float>(128));
-    float* meeting = onDevice(std::vector<float>(128));
-    CUDA_OK(warpSums(nullptr, deviceIn, shuffles, meeting));
-    QCOMPARE(fromDevice(shuffles, 128), fromDevice(meeting, 128));
-    QVERIFY(fromDevice(shuffles, 128)[0] > 0.0F);
-    for (float* memory : {deviceIn, shuffles, meeting}) CUDA_OK(cudaFree(memory));
-  }
-
   /// What one block leaves in shared memory, the next does not find.
   void sharedMemoryIsNanInEveryBlock() {
     settings().workers = 1;

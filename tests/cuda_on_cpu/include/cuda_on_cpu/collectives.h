@@ -34,8 +34,6 @@ enum class WarpOp : std::uint8_t {
   kOr,
   kXor,
   kMatchAny,
-  kSumTree,  ///< all five steps of the shuffle-xor sum of a float in one meeting
-  kMaxTree,
 };
 enum class BarrierOp : std::uint8_t { kPlain, kCount, kAnd, kOr };
 
