@@ -9,7 +9,7 @@ contain the edited file are compiled once more and linked with the objects of th
 copy of the kernel library in a temporary folder; tests find it by LD_LIBRARY_PATH. The stages stop at
 the first that sees the fault. Nothing of the source tree or the build is changed.
 
---check only makes sure that every edit still fits its file (a test runs this). Ends with 1 if less
+--check only makes sure that every edit still fits its file. Ends with 1 if less
 than 95 % of the mutants that are not equivalent are caught, or if a test fails without a mutation.
 """
 import argparse
@@ -208,7 +208,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="mutations whose file or name contains this")
+    parser.add_argument("--only", default=".", help="mutations whose file or name matches this")
     parser.add_argument("--stages", default="plain,shuffled,asan,tsan")
     parser.add_argument("--equivalent", action="store_true", help="also run equivalent mutants")
     parser.add_argument("--check", action="store_true")
@@ -234,7 +234,7 @@ def main():
                 print(f"without a mutation, stage {name} sees: {seen}")
                 return 1
 
-    chosen = [m for m in MUTATIONS if options.only in m.file or options.only in m.name]
+    chosen = [m for m in MUTATIONS if re.search(options.only, f"{m.file} {m.name}")]
     counted = [m for m in chosen if options.equivalent or not m.equivalent]
     results = {}
     begin = time.monotonic()

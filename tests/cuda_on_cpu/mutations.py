@@ -56,7 +56,7 @@ MUTATIONS = [
       "bits + 0x8000U", units=NORM),
     M("INT8 scale by 128", "device.cuh", "/ 127.0F;", "/ 128.0F;", units=NORM),
     M("INT8 group of zeros keeps its inverse", "device.cuh",
-      "if (scale == 0.0F || inverse == INFINITY) return {0.0F, 0.0F};", "", units=NORM),
+      "if (inverse == INFINITY) return {0.0F, 0.0F};", "", units=NORM),
     M("INT8 to -128", "device.cuh", "127.0F), -127.0F)", "127.0F), -128.0F)", units=NORM,
       equivalent="a value is at most the group's largest magnitude, whose quotient is 127: the "
                  "lower bound is for rounding of the inverse alone, which stays below 127.5"),
@@ -115,8 +115,8 @@ MUTATIONS = [
       "static_cast<float>(q - 7)"),
     M("embedding: Q4_1 without its minimum", "rows_embed.cu",
       "static_cast<float>(q) + fromHalfBits(word16(block + 2));", "static_cast<float>(q);"),
-    M("embedding: a missing token is read", "rows_embed.cu", "token < 0 ? 0.0F : scale",
-      "scale"),
+    M("embedding: a missing token is read", "rows_embed.cu", "if (token >= 0) {",
+      "if (true) {"),
     M("embedding: one block of columns too few", "rows_embed.cu",
       "dim3(rows, ceilDiv(table.dim, kThreads))", "dim3(rows, max(1, table.dim / kThreads))"),
     # Rotation and append.
