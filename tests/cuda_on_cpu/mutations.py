@@ -185,13 +185,13 @@ MUTATIONS = [
       "for (int w = 1; w < kWarps - 1; ++w) best"),
     # Matrix-vector products.
     M("gemv: parts without the barrier", "gemv.cuh", "__syncthreads();", "", units=FLOAT),
-    M("gemv: the last part is left out", "gemv.cuh", "for (int s = 1; s < a.split; ++s)",
-      "for (int s = 1; s < a.split - 1; ++s)", units=FLOAT),
+    M("gemv: the last part is left out", "gemv.cuh", "for (int s = 1; s < 1 << a.splitShift; ++s)",
+      "for (int s = 1; s < (1 << a.splitShift) - 1; ++s)", units=FLOAT),
     M("gemv: every share stores", "gemv.cuh", "if (share != 0) return;", "", units=FLOAT),
     M("gemv: the tail is left out", "gemv.cuh", "if (next < end) {", "if (next + kStep <= end) {",
       units=FLOAT),
-    M("gemv: the tail one chunk too long", "gemv.cuh", "if (!kWhole && u * kWarp >= left) break;",
-      "if (!kWhole && u * kWarp > left) break;", units=FLOAT),
+    M("gemv: the tail one chunk too long", "gemv.cuh", "const bool there = kWhole || u * kWarp < left;",
+      "const bool there = kWhole || u * kWarp <= left;", 0, FLOAT),
     M("gemv: missing rows are read", "gemv.cuh", "const int row = r < a.rows ? r : a.rows - 1;\n"
       "      at.x[r]", "const int row = r;\n      at.x[r]", units=FLOAT),
     M("gemv: missing rows are stored", "gemv.cuh",
