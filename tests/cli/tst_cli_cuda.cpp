@@ -95,8 +95,7 @@ class TestCliCuda : public QObject {
     const QStringList question =
         run(model) + QStringList{"--weights", "fp16", "-p", "Name three colours.", "-n", "5"};
     const CliResult cpu = runCli(question + QStringList{"--backend", "cpu"});
-    const CliResult cuda =
-        runCli(question + QStringList{"--backend", "cuda"}, {}, {"CUDA_ON_CPU_QUICK_SUMS=1"});
+    const CliResult cuda = runCli(question + QStringList{"--backend", "cuda"});
     QVERIFY2(cuda.exitCode == 0, cuda.err);
     QCOMPARE(cuda.json()["backend"].toString(), "cuda");
     QVERIFY(!cuda.json()["text"].toString().isEmpty());

@@ -17,7 +17,6 @@ class TestCudaReal : public QObject {
  private slots:
   void initTestCase() {
     QVERIFY2(haveTestModel(), missingModelMessage().c_str());
-    cuda_on_cpu::settings().quickSums = true;
     m_model = valueOf(Model::load(testModelPath()));
   }
 
