@@ -34,7 +34,9 @@ Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& m
       return tl::unexpected(std::move(made).error());
     }
     // What a device says is free may not be there in one piece, or was taken meanwhile.
-    room.bytes = std::min(room.bytes, backend->memoryForCache()) / 2;
+    const auto tried = kvBytesPerBlock(backend->config(), plan.shape) *
+                       static_cast<std::uint64_t>(plan.shape.nBlocks - plan.shape.hostBlocks);
+    room.bytes = std::min({room.bytes, backend->memoryForCache(), tried}) / 4 * 3;
   }
 }
 

@@ -129,6 +129,12 @@ Result<void> CudaBackend::configureCache(const KvShape& shape) {
   });
 }
 
+/// After whatever may have given memory back or taken it again. Who plans steps looks at the shape.
+void CudaBackend::notePool() {
+  m_poolBytes = m_pool->deviceBytes();
+  m_shape.hostBlocks = m_shape.nBlocks - m_pool->deviceCapacity();
+}
+
 std::uint64_t CudaBackend::memoryForCache() const {
   if (m_lost) return 0;
   try {
@@ -156,7 +162,7 @@ Result<void> CudaBackend::copyBlock(BlockId from, BlockId to, int tokens) {
   if (from == to || slots == 0) return {};
   return guarded([&]() -> Result<void> {
     m_pool->copy(from, to, slots);
-    m_poolBytes = m_pool->deviceBytes();
+    notePool();
     return {};
   });
 }
@@ -173,7 +179,7 @@ Result<void> CudaBackend::writeBlock(BlockId block, std::span<const std::byte> b
   VITRINE_TRY(checkBlockBytes(block, bytes.size(), m_blockBytes, m_shape));
   return guarded([&]() -> Result<void> {
     m_pool->write(block, bytes);
-    m_poolBytes = m_pool->deviceBytes();
+    notePool();
     return {};
   });
 }

@@ -63,6 +63,7 @@ class CudaBackend final : public Backend {
   template <typename Body>
   auto guarded(Body&& body) const -> decltype(body());
   Error failed(const kernels::cuda::CudaError& error) const;
+  void notePool();
   std::uint64_t roomForCache() const;
 
   WorkspaceNeeds needsOf(const StepPlan& plan) const;

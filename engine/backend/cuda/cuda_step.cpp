@@ -83,7 +83,7 @@ void CudaBackend::withRoom(std::size_t bytes, Take&& take) {
   } catch (const gpu::CudaError& error) {
     if (!error.isOutOfMemory()) throw;
     if (m_pool->giveBack(bytes) == 0) throw;
-    m_poolBytes = m_pool->deviceBytes();
+    notePool();
   }
   take();
 }
@@ -140,7 +140,7 @@ Result<void> CudaBackend::prepareBlocks(std::span<const BatchSequence> batch) {
     }
   }
   const bool fit = m_pool->prepare(m_read, m_written, m_fresh);
-  m_poolBytes = m_pool->deviceBytes();
+  notePool();
   if (fit) return {};
   return fail(
       ErrorCode::kOutOfMemory,
