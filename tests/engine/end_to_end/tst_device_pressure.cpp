@@ -80,7 +80,7 @@ class TestDevicePressure : public QObject {
   }
   void sixConversationsInTheDeviceMemoryOfTwo() {
     QFETCH(int, kv);
-    constexpr int kConversations = 6, kRounds = 3;
+    constexpr int kConversations = 6, kRounds = 2;
     config.cache.type = static_cast<KvType>(kv);
     config.cache.reuse = true;
     std::vector<Outcome> expected;
