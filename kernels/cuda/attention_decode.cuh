@@ -5,8 +5,8 @@
 // Decode attention over one share of a row's history (the formula: kernels/api/attention.h).
 //
 //   grid (splits, nKvHeads, rows), 128 threads: four warps that take chunks of 8 to 32 positions in
-//   turn and meet only at the end. (Groups of more than 16 heads, or 8 where heads are large or of
-//   a general size, are cut: nKvHeads · parts.)
+//   turn and meet only at the end. (Groups of more than 8 heads are cut: nKvHeads · parts; the
+//   second part finds K and V in the L2 cache.)
 //
 // A warp and a chunk. Scores: 4 lanes a position, each with its part of K, which it multiplies with
 // the queries of all heads (FP32, in shared memory); sums over the 4 lanes leave each with a
@@ -51,7 +51,7 @@ struct DecodeShape {
 
   // About 8 loads of K in flight a lane, fewer where the sums of many heads need the registers.
   // Tuned by the registers that ptxas reports.
-  static constexpr int kLoads = kHeads == 16 ? 1 : kHeads == 8 || (kHeads == 4 && kInt8) ? 4 : 8;
+  static constexpr int kLoads = kHeads == 8 || (kHeads == 4 && kInt8) ? 4 : 8;
   static constexpr int kRounds = powerOfTwoUpTo(kLoads / kKPerLane, 4);
   static constexpr int kKeys = 8 * kRounds;  ///< positions of a chunk
   static constexpr int kUnits = ceilDiv(kKeys, kUnit);
@@ -68,8 +68,13 @@ struct DecodeShape {
 
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
-  /// Blocks of a multiprocessor that registers must be left for.
+  /// Blocks of a multiprocessor that registers must be left for. ptxas needs a few more registers
+  /// for Blackwell (sm_100, sm_120), and three blocks would make it spill.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  static constexpr int kMinBlocks = 2;
+#else
   static constexpr int kMinBlocks = kHeads <= 4 ? 3 : 2;
+#endif
   /// Heads whose softmax a lane keeps.
   static constexpr int kOwn = kHeads >= 4 ? kHeads / 4 : 1;
 
@@ -453,10 +458,7 @@ void launchDecodeForGroup(cudaStream_t stream, const AttentionParams& params, in
   if (group == 1) return launchDecode<Element, kHeadDim, 1>(stream, params, splits, partials);
   if (group == 2) return launchDecode<Element, kHeadDim, 2>(stream, params, splits, partials);
   if (group <= 4) return launchDecode<Element, kHeadDim, 4>(stream, params, splits, partials);
-  // 16 heads of 256 would not fit into registers: two blocks share the KV head.
-  if constexpr (kHeadDim != 0 && kHeadDim < 256) {
-    if (group > 8) return launchDecode<Element, kHeadDim, 16>(stream, params, splits, partials);
-  }
+  // More would not fit into registers everywhere (sm_120 spills): blocks share the KV head.
   launchDecode<Element, kHeadDim, 8>(stream, params, splits, partials);
 }
 
