@@ -82,7 +82,7 @@ const GpuProbe* knownGpus() {
 std::string describeGpuSupport() {
   const CudaSupport* support = cudaSupport();
   if (support == nullptr) return "without CUDA";
-  return fmt::format("CUDA {} ({})", support->toolkit, support->architectures);
+  return fmt::format("CUDA {}: {}", support->toolkit, support->architectures);
 }
 
 }  // namespace vitrine::engine

@@ -51,7 +51,7 @@ const CudaSupport* cudaSupport();
 const GpuProbe& probeGpus();
 /// The same without waiting: null while the driver is still being asked.
 const GpuProbe* knownGpus();
-/// "CUDA 13.0 (sm_80, sm_90)" or "without CUDA", for --version.
+/// "CUDA 13.0: sm_80, sm_90" or "without CUDA", for --version.
 std::string describeGpuSupport();
 
 }  // namespace vitrine::engine
