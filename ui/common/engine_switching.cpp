@@ -58,6 +58,12 @@ QString nativeFormatText(const QString& quantization) {
   return QStringLiteral("Native");
 }
 
+QString nativeWeightsText(const engine::ModelInfo& info) {
+  const QString file = nativeFormatText(app::toQString(info.quantization));
+  if (info.backend.kind != engine::BackendKind::kCuda) return file;
+  return file == QLatin1String("BF16") ? file : QStringLiteral("FP16");
+}
+
 QString modelFileName(const std::string& path, const QString& quantization) {
   QString name = app::displayPath(std::filesystem::path(path).stem());
   static const QRegularExpression part(QStringLiteral("-\\d{5}-of-\\d{5}$"));

@@ -24,6 +24,8 @@ QString activationModeText(engine::ActivationMode mode);
 QString kvTypeText(engine::KvType type);
 /// The file's own weight format in a word for a switch: "4-bit", "8-bit", "FP16", "BF16", "FP32".
 QString nativeFormatText(const QString& quantization);
+/// The same for WeightMode::kNative of a loaded model where it runs: a GPU widens blocks to FP16.
+QString nativeWeightsText(const engine::ModelInfo& info);
 /// A model's file name as people read it: without ".gguf", the part of a split set, and the
 /// quantization that is told beside it ("SmolLM2-135M-Instruct" of "….Q4_1.gguf").
 QString modelFileName(const std::string& path, const QString& quantization);

@@ -199,8 +199,7 @@ void TopBar::showModel() {
     m_attentionChip->setProperty("wanted", true);
     m_device->setDevice(deviceText(info->backend), deviceToolTip(info->backend));
   }
-  const QString native =
-      info ? nativeFormatText(app::toQString(info->quantization)) : QStringLiteral("Native");
+  const QString native = info ? nativeWeightsText(*info) : QStringLiteral("Native");
   // A file that is FP16 already needs no second FP16.
   m_weightModes = native == QLatin1String("FP16")
                       ? QVector{engine::WeightMode::kNative, engine::WeightMode::kInt8}
@@ -211,9 +210,11 @@ void TopBar::showModel() {
   QVector<SegmentedSwitch::Choice> choices;
   for (const engine::WeightMode mode : std::as_const(m_weightModes)) {
     const bool isNative = mode == engine::WeightMode::kNative;
+    const bool isAsInFile =
+        isNative && info && native == nativeFormatText(app::toQString(info->quantization));
     choices.append({isNative ? native : weightModeText(mode),
-                    isNative ? tr("As in the file, computed in that format")
-                             : tr("Converted when the model is loaded or switched")});
+                    isAsInFile ? tr("As in the file, computed in that format")
+                               : tr("Converted when the model is loaded or switched")});
   }
   m_weights->setChoices(choices);
 }

@@ -203,7 +203,9 @@ void PrecisionTab::showWeights(const InspectorState& state) {
           known ? measured->second : computedWeightBytes(state.model->weights(), precision);
       QString name = weightModeText(mode);
       if (mode == engine::WeightMode::kNative) {
-        name += tr(" (%1)").arg(QString::fromStdString(state.info->quantization));
+        const bool onGpu = state.info->backend.kind == engine::BackendKind::kCuda;
+        name += onGpu ? tr(" (%1 here)").arg(nativeWeightsText(*state.info))
+                      : tr(" (%1)").arg(QString::fromStdString(state.info->quantization));
       }
       rows.append(
           {name,
