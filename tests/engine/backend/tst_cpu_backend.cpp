@@ -69,7 +69,7 @@ class TestCpuBackend : public QObject {
     auto logits = backend.forward(std::span(&one, 1));
     if (!logits) qFatal("%s", logits.error().message.c_str());
     run.done += count;
-    return {logits->values.begin(), logits->values.end()};
+    return {logits->values().begin(), logits->values().end()};
   }
 
   static bool same(const std::vector<float>& a, const std::vector<float>& b) {
