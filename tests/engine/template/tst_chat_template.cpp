@@ -1,6 +1,6 @@
-#include <QElapsedTimer>
 #include <QFile>
 #include <QtTest>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -48,6 +48,11 @@ std::string outline(const std::string& source, const std::vector<ChatMessage>& m
 }
 
 const std::vector<ChatMessage> kTwo = {{"user", " Hello there ", {}}, {"assistant", "fine", {}}};
+
+/// Of this process: what else the machine does must not fail a test.
+double processorSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 }  // namespace
 
@@ -337,12 +342,12 @@ class TestChatTemplate : public QObject {
   }
   void hostileTemplatesEnd() {
     QFETCH(QString, source);
-    QElapsedTimer timer;
-    timer.start();
+    const double start = processorSeconds();
     const auto result = rendered(source.toStdString(), kTwo);
     QVERIFY(!result);
     QCOMPARE(result.error().code, ErrorCode::kTemplate);
-    QVERIFY2(timer.elapsed() < 20000, qPrintable(QString::number(timer.elapsed())));
+    const double took = processorSeconds() - start;
+    QVERIFY2(took < 20, qPrintable(QString::number(took)));
   }
 
   // Deep, but not hostile: a list of conditions as real templates have them.
@@ -368,12 +373,11 @@ class TestChatTemplate : public QObject {
       const std::string name = row["name"];
       if (name.find("feature") == 0 || !seen.insert(row["template"]).second) continue;
       const auto chat = ChatTemplate::compile(row["template"], row["bos"], row["eos"]);
-      QElapsedTimer timer;
-      timer.start();
+      const double start = processorSeconds();
       const auto pieces = (*chat)->render(messages);
       QVERIFY2(pieces || name.find("mistral,") == 0 || name.find("gemma,") == 0,
                (name + ": " + (pieces ? "" : pieces.error().message)).c_str());
-      QVERIFY2(timer.elapsed() < 5000, name.c_str());
+      QVERIFY2(processorSeconds() - start < 5, name.c_str());
     }
     QVERIFY(seen.size() > 15);
   }
