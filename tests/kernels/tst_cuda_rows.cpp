@@ -156,6 +156,31 @@ class TestCudaRows : public QObject {
     }
   }
 
+  /// All ones have a norm of one, so that the weights are the result before it is rounded.
+  void normRoundsAsTheHost() {
+    constexpr int kDim = 64;
+    Floats weight(kDim, 1.0F);
+    const float ties[] = {0x1.01p0F, 0x1.03p0F, -0x1.01p3F, 0x1.05p-4F};  // half of a BF16 step
+    std::copy(std::begin(ties), std::end(ties), weight.begin());
+    const float large[] = {65504.0F, 65519.0F, 65520.0F, 1e6F, -1e30F};
+    std::copy(std::begin(large), std::end(large), weight.begin() + 8);
+    const auto x = onDevice(Floats(kDim, 1.0F)), onDeviceWeight = onDevice(weight);
+    const auto norm = [&](RowType type) {
+      const DeviceRows y(type, 1, kDim);
+      cuda::rmsNorm(testStream(), {x.data(), nullptr, onDeviceWeight.data(), 1, kDim, 0, y.view});
+      return y.values();
+    };
+    QVERIFY(sameValues(norm(RowType::kFp32), weight));
+    Floats halves, bf16;
+    for (float v : weight) {
+      halves.push_back(vitrine::kernels::halfToFloat(vitrine::kernels::floatToHalfSaturated(v)));
+      bf16.push_back(vitrine::kernels::bfloat16ToFloat(vitrine::kernels::floatToBfloat16(v)));
+    }
+    QCOMPARE(halves[11], 65504.0F);
+    QVERIFY(sameValues(norm(RowType::kFp16), halves));
+    QVERIFY(sameValues(norm(RowType::kBf16), bf16));
+  }
+
   void normTakesTheRowsOfTheIndex() {
     Random random(5);
     constexpr int kRows = 6, kDim = 130;
