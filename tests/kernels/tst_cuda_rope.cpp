@@ -3,7 +3,9 @@
 #include <QtTest>
 
 #include <cmath>
+#include <cstring>
 
+#include "kernels/api/half.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/reference/reference.h"
 #include "tests/kernels/cuda_ops.h"
@@ -118,6 +120,35 @@ class TestCudaRope : public QObject {
   Q_OBJECT
 
  private slots:
+  void keysHaveANormOfTheirOwn() {
+    constexpr int kDim = 8;
+    DeviceCache cache(vitrine::kernels::KvElement::kFp16, 16, 1, kDim, 1);
+    Floats qkv(3 * kDim, 0.0F);
+    for (int i = 0; i < kDim; ++i) qkv[i] = qkv[kDim + i] = static_cast<float>(i + 1);
+    const auto onDeviceQkv = onDevice(qkv);
+    const auto ones = onDevice(Floats(kDim, 1.0F)), twos = onDevice(Floats(kDim, 2.0F));
+    const auto turns = onDevice(turnsFor(kDim / 2));
+    const auto angles = filled<float2>(kDim / 2);
+    cuda::RopeAppendParams p;
+    p.qkv = onDeviceQkv.data();
+    p.heads = {1, 1, kDim};
+    p.qNorm = ones.data();
+    p.kNorm = twos.data();
+    p.angles = angles.data();
+    p.pairs = kDim / 2;
+    p.step = cache.step({0}, {0}, {{0}});
+    p.kv = cache.layer;
+    cuda::ropeAngles(testStream(), p.step.positions, turns.data(), 1, p.pairs, angles.data());
+    cuda::ropeAppend(testStream(), p);
+    const Floats q = toHost(onDeviceQkv);
+    const std::vector<std::byte> bytes = cache.bytes();
+    for (int i = 0; i < kDim; ++i) {
+      std::uint16_t k = 0;
+      std::memcpy(&k, bytes.data() + cache.layer.kOffset + 2 * static_cast<std::size_t>(i), 2);
+      QVERIFY(std::fabs(vitrine::kernels::halfToFloat(k) - 2.0F * q[i]) <= 2e-3F * q[i]);
+    }
+  }
+
   void keysAndValuesAreAppendedAsOnTheHost_data() {
     QTest::addColumn<int>("nHeads");
     QTest::addColumn<int>("nKvHeads");

@@ -137,6 +137,23 @@ class TestCudaRows : public QObject {
       }
     }
 
+    if (what == Operation::kSilu || what == Operation::kGelu) {
+      for (int r = 0; r < rows; ++r) {
+        Floats y(x.begin() + r * width, x.begin() + (r + 1) * width), up(y.size());
+        for (int i = 0; i < width; ++i) up[i] = i % 3 == 0 ? 2.0F : -1.0F;
+        const auto gated = what == Operation::kGelu ? vitrine::kernels::reference::geglu
+                                                    : vitrine::kernels::reference::swiglu;
+        gated(y.data(), up.data(), y.data(), y.size());
+        for (int i = 0; i < width; ++i) {
+          const float got = wanted[r * stride + i];
+          QVERIFY(got == y[i] || std::isnan(y[i]) == std::isnan(got));
+          if (std::isfinite(y[i])) {
+            QVERIFY(std::fabs(got - y[i]) <= 1e-6F + 1e-5F * std::fabs(y[i]));
+          }
+        }
+      }
+    }
+
     Floats halves, bf16;
     for (float v : wanted) {
       halves.push_back(vitrine::kernels::halfToFloat(vitrine::kernels::floatToHalfSaturated(v)));
