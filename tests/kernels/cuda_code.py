@@ -207,7 +207,7 @@ def check_tiles(k):
         return
     body = k.loop_with(r"IDP\.4A")
     dots = sum(1 for t in body if t.startswith("IDP.4A"))
-    reads = sum(1 for t in body if t.startswith("LDS.128"))
+    reads = sum(1 for t in body if re.match(r"LDS(\.U)?\.128", t))
     if dots < 512:
         yield f"has {dots} IDP.4A in its loop, wanted 512"
     if not 0 < reads <= 64:
