@@ -146,6 +146,20 @@ class TestCudaAttention : public QObject {
     COMPARE_ROWS(DeviceAttention(scene).decode(splits), referenceAttention(scene), scene.width());
   }
 
+  /// The largest score by far lies in a split behind the first 32.
+  void theLastSplitTakesAll() {
+    constexpr int kDim = 64, kLength = 2560, kSplits = 40;
+    Random random(15);
+    AttentionScene scene = makeScene(random, {1, 1, kDim, false}, {kLength});
+    addRow(random, scene, 0, kLength - 1);
+    for (int i = 0; i < kDim; ++i) {
+      scene.k[0][(kLength - 1) * kDim + i] = 60.0F * scene.q[i];
+    }
+    const Floats wanted = referenceAttention(scene);
+    COMPARE_ROWS(DeviceAttention(scene).decode(kSplits), wanted, scene.width());
+    QVERIFY(std::isfinite(DeviceAttention(scene).decode(kSplits)[0]));
+  }
+
   void everyRowIsPadding() {
     Random random(12);
     AttentionScene scene = makeScene(random, {4, 2, 80, false}, {5});
