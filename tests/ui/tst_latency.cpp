@@ -171,12 +171,16 @@ class TestLatency : public QObject {
     QVERIFY(scene.session->send("Begin, and go on for a while."));
     QSignalSpy tokens(scene.session, &app::ChatSession::tokensArrived);
     QTRY_VERIFY(tokens.count() > 3);
-    app::ChatSession* other = scene.pool.createConversation();
-    QVERIFY(other->send(QString(kLongText).repeated(2)));
-    QSignalSpy otherTokens(other, &app::ChatSession::tokensArrived);
-    QTRY_VERIFY(otherTokens.count() > 0 || !other->isRunning());
-    other->stop();
-    QTRY_VERIFY(!other->isRunning());
+    // Several prompts, each new to the cache: one may fall into a moment that the machine is slow
+    // for another reason, which is then what the token is marked with.
+    for (int i = 0; i < 5; ++i) {
+      app::ChatSession* other = scene.pool.createConversation();
+      QVERIFY(other->send(QString::number(i) + QString(kLongText).repeated(2)));
+      QSignalSpy otherTokens(other, &app::ChatSession::tokensArrived);
+      QTRY_VERIFY(otherTokens.count() > 0 || !other->isRunning());
+      other->stop();
+      QTRY_VERIFY(!other->isRunning());
+    }
     scene.session->stop();
     QTRY_VERIFY(!scene.session->isRunning());
     Scene::settle();
