@@ -187,7 +187,10 @@ class TestCudaRaces : public QObject {
     Random random(6);
     for (bool int8 : {false, true}) {
       for (auto [rows, length, nHeads, nKvHeads, headDim] :
-           {std::tuple{1, 33, 4, 2, 64}, {1, 17, 3, 1, 80}, {9, 20, 4, 1, 128}}) {
+           {std::tuple{1, 33, 4, 2, 64},
+            {1, 17, 3, 1, 80},
+            {9, 20, 4, 1, 128},
+            {1, 291, 2, 1, 64}}) {  // one split: several chunks of each warp
         AttentionInput in;
         in.rows = rows;
         in.length = length;
@@ -196,8 +199,8 @@ class TestCudaRaces : public QObject {
         in.headDim = headDim;
         in.int8 = int8;
         in.scale = 1.0F / std::sqrt(static_cast<float>(headDim));
-        in.blockTable = {3, 0, 2};
-        in.nBlocks = 4;
+        in.nBlocks = (length + in.blockSize - 1) / in.blockSize + 1;
+        for (int b = in.nBlocks - 1; b > 0; --b) in.blockTable.push_back(b);
         const std::size_t kv = static_cast<std::size_t>(length * nKvHeads * headDim);
         in.k = random.normals(kv);
         in.v = random.normals(kv);
