@@ -1,7 +1,6 @@
 #include "engine/backend/cpu_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -11,6 +10,7 @@
 #include "engine/backend/cpu_pass.h"
 #include "engine/backend/kv_bytes.h"
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/model_math.h"
 #include "engine/measure/machine.h"
 #include "kernels/reference/reference.h"
 
@@ -34,16 +34,6 @@ Result<cpu::Isa> chooseIsa() {
   }
   return fail(ErrorCode::kInvalidArgument,
               "VITRINE_ISA is \"{}\"; it may be avx512, avx2 or portable", forced);
-}
-
-std::vector<double> ropeFrequencies(const RopeConfig& rope) {
-  std::vector<double> frequencies(static_cast<std::size_t>(rope.dims / 2));
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    double f = std::pow(static_cast<double>(rope.base), -2.0 * static_cast<double>(i) / rope.dims);
-    if (i < rope.freqFactors.size()) f /= rope.freqFactors[i];
-    frequencies[i] = f / rope.linearScale;
-  }
-  return frequencies;
 }
 
 unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bool int8) {

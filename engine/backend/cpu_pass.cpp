@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/backend/model_math.h"
 #include "kernels/reference/reference.h"
 
 namespace vitrine::engine {
@@ -274,8 +275,7 @@ void CpuPass::attend(int layerIndex) {
     task.rows = item.rows;
     task.heads = group;
     task.firstPosition = item.slice->firstPosition + item.firstRow;
-    task.scale = c.attentionScale != 0.0F ? c.attentionScale
-                                          : 1.0F / std::sqrt(static_cast<float>(c.headDim));
+    task.scale = attentionScale(c);
     task.softcap = c.attentionSoftcap;
     task.window = c.slidingWindow;
     task.scratch = mine.attention.data();

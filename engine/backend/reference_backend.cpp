@@ -1,13 +1,13 @@
 #include "engine/backend/reference_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <new>
 
 #include "engine/backend/batch_check.h"
 #include "engine/backend/kv_bytes.h"
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/model_math.h"
 #include "engine/measure/machine.h"
 #include "kernels/api/quantize.h"
 #include "kernels/reference/reference.h"
@@ -127,8 +127,7 @@ void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> bat
   m_attention.resize(m_q.size());
   kernels::AttentionParams params;
   params.nHeads = c.nHeads;
-  params.scale =
-      c.attentionScale != 0.0F ? c.attentionScale : 1.0F / std::sqrt(static_cast<float>(c.headDim));
+  params.scale = attentionScale(c);
   params.softcap = c.attentionSoftcap;
   params.window = c.slidingWindow;
   std::size_t row = 0;

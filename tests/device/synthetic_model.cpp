@@ -1,11 +1,11 @@
 #include "tests/device/synthetic_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numbers>
 #include <utility>
 
+#include "engine/backend/model_math.h"
 #include "kernels/api/half.h"
 
 namespace vitrine::device {
@@ -123,12 +123,8 @@ SyntheticModel::SyntheticModel(const Shape& shape, const WeightPrecision& precis
       c.dModel};
   m_bytesPerToken += rowBytes;
 
-  std::vector<double> turns(static_cast<std::size_t>(c.rope.dims / 2));
-  for (std::size_t i = 0; i < turns.size(); ++i) {
-    turns[i] =
-        std::pow(static_cast<double>(c.rope.base), -2.0 * static_cast<double>(i) / c.rope.dims) /
-        (2.0 * std::numbers::pi);
-  }
+  std::vector<double> turns = engine::ropeFrequencies(c.rope);
+  for (double& turn : turns) turn /= 2.0 * std::numbers::pi;
   m_memory.emplace_back(turns.size() * sizeof(double));
   gpu::copyToDevice(m_stream.get(), m_memory.back().data(), turns.data(),
                     turns.size() * sizeof(double));

@@ -1,7 +1,6 @@
 #include "engine/backend/cuda/cuda_pass.h"
 
-#include <cmath>
-
+#include "engine/backend/model_math.h"
 #include "kernels/cuda/linear.h"
 #include "kernels/cuda/logits.h"
 #include "kernels/cuda/rope.h"
@@ -88,9 +87,7 @@ void CudaPass::attend(const CudaLayer& layer, int index, const StepPlan::Pass& p
   params.q = work.qkv;
   params.heads = headsOf(config);
   params.qStride = params.heads.qkvDim();
-  params.scale = config.attentionScale != 0.0F
-                     ? config.attentionScale
-                     : 1.0F / std::sqrt(static_cast<float>(config.headDim));
+  params.scale = attentionScale(config);
   params.softcap = config.attentionSoftcap;
   params.window = config.slidingWindow;
   params.kv = kv[static_cast<std::size_t>(index)];

@@ -1,7 +1,6 @@
 #include "engine/backend/cuda/cuda_weights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <numbers>
@@ -11,6 +10,7 @@
 #include "engine/backend/cuda/weight_rows.h"
 #include "engine/backend/cuda/weight_staging.h"
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/model_math.h"
 #include "kernels/api/int8_weights.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/reference/dequantize.h"
@@ -24,14 +24,10 @@ namespace {
 constexpr const char* kStage = "Copying weights to the GPU";
 constexpr std::size_t kStagingBytes = std::size_t{8} << 20;
 
-/// Radians that a position turns a pair, as parts of a whole turn (kernels/api/rope.h).
+/// ropeFrequencies() as parts of a whole turn.
 std::vector<double> turnsOf(const RopeConfig& rope) {
-  std::vector<double> turns(static_cast<std::size_t>(rope.dims / 2));
-  for (std::size_t i = 0; i < turns.size(); ++i) {
-    double f = std::pow(static_cast<double>(rope.base), -2.0 * static_cast<double>(i) / rope.dims);
-    if (i < rope.freqFactors.size()) f /= rope.freqFactors[i];
-    turns[i] = f / rope.linearScale / (2.0 * std::numbers::pi);
-  }
+  std::vector<double> turns = ropeFrequencies(rope);
+  for (double& turn : turns) turn /= 2.0 * std::numbers::pi;
   return turns;
 }
 
