@@ -296,12 +296,9 @@ void MainWindow::updateTitle() {
   setWindowTitle(title.isEmpty() ? tr("Vitrine") : tr("%1 – Vitrine").arg(oneLine(title, 80)));
 }
 
-/// A GPU that is there and does not serve is told, once for each model; none at all is no news.
 void MainWindow::tellWhyNoGpu() {
   const app::ModelInfoPtr info = m_services.engine.info();
-  if (!info || info->backend.note.empty()) return;
-  const engine::GpuProbe* gpus = engine::knownGpus();
-  if (gpus == nullptr || (gpus->devices.empty() && !gpus->broken)) return;
+  if (!info || !engine::shouldTellWhyNoGpu(info->backend)) return;
   Toast::of(this)->showMessage(tr("Running on the CPU: %1").arg(app::toQString(info->backend.note)),
                                10000);
 }

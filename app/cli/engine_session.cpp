@@ -98,9 +98,7 @@ Result<std::shared_ptr<const engine::ModelInfo>> EngineSession::load(
       for (const auto& warning : loaded->info->warnings) {
         std::fprintf(stderr, "warning: %s\n", warning.c_str());
       }
-      const engine::GpuProbe* gpus = engine::knownGpus();
-      if (!loaded->info->backend.note.empty() && gpus != nullptr &&
-          (gpus->broken || !gpus->devices.empty())) {
+      if (engine::shouldTellWhyNoGpu(loaded->info->backend)) {
         std::fprintf(stderr, "running on the CPU: %s\n", loaded->info->backend.note.c_str());
       }
       endWait();

@@ -79,6 +79,12 @@ const GpuProbe* knownGpus() {
   return runningProbe().isOver() ? &probeGpus() : nullptr;
 }
 
+bool shouldTellWhyNoGpu(const BackendInfo& info) {
+  if (info.note.empty()) return false;
+  const GpuProbe* gpus = knownGpus();
+  return gpus != nullptr && (gpus->broken || !gpus->devices.empty());
+}
+
 std::string describeGpuSupport() {
   const CudaSupport* support = cudaSupport();
   if (support == nullptr) return "without CUDA";

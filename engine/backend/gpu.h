@@ -51,6 +51,9 @@ const CudaSupport* cudaSupport();
 const GpuProbe& probeGpus();
 /// The same without waiting: null while the driver is still being asked.
 const GpuProbe* knownGpus();
+/// Whether people are to be told why a model was put on the CPU: where there is a GPU or its
+/// driver, and yet it does not serve. None at all is no news.
+bool shouldTellWhyNoGpu(const BackendInfo& info);
 /// "CUDA 13.0: sm_80, sm_90" or "without CUDA", for --version.
 std::string describeGpuSupport();
 
