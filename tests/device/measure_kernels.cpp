@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -23,12 +22,6 @@ namespace {
 
 constexpr int kBlockSize = 16;
 constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
-
-std::string text(const char* format, double a, double b = 0, double c = 0) {
-  char line[160];
-  std::snprintf(line, sizeof line, format, a, b, c);
-  return line;
-}
 
 template <typename T>
 gpu::DeviceBuffer<T> upload(cudaStream_t stream, const std::vector<T>& values) {

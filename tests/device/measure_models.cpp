@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <numeric>
 #include <stdexcept>
 
@@ -19,12 +18,6 @@ using engine::WeightPrecision;
 namespace {
 
 constexpr int kBlockSize = 16;
-
-std::string text(const char* format, double a, double b = 0, double c = 0) {
-  char line[160];
-  std::snprintf(line, sizeof line, format, a, b, c);
-  return line;
-}
 
 /// One conversation on a synthetic model.
 class Chat {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,13 @@ struct Measure {
   std::string detail;   ///< the figures behind it
   bool isMet() const { return atLeast ? value >= goal : value <= goal; }
 };
+
+/// Figures in words, by the rules of printf.
+inline std::string text(const char* format, double a, double b = 0) {
+  char line[160];
+  std::snprintf(line, sizeof line, format, a, b);
+  return line;
+}
 
 /// What the device can do at best, measured in this process.
 struct Limits {
