@@ -16,6 +16,8 @@ struct Paths {
 
   /// KV of conversations: cache/kv.
   QString archive() const { return cache + QStringLiteral("/kv"); }
+  /// Calibration profiles: data/calibration.
+  QString calibration() const { return data + QStringLiteral("/calibration"); }
 
   /// Requires: nothing; sets the application's name to "vitrine" where none is set.
   static Paths standard();

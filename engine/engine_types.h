@@ -70,6 +70,7 @@ struct EngineConfig {
   int maxSequences = 16;   ///< most sequences of one step
 
   bool operator==(const EngineConfig&) const = default;
+  BackendOptions backendOptions() const { return {precision, threads, kvHeads, device}; }
 };
 
 enum class ContextPolicy {
@@ -389,6 +390,7 @@ struct EngineSnapshot {
   std::vector<StepRecord> steps;                        ///< the latest 256, oldest first
   std::vector<ArchivedConversation> archived;
   std::uint64_t archiveBytes = 0, archiveLimitBytes = 0;
+  std::vector<SiteUse> activationUse;  ///< under static scales: since they are in force
   std::uint64_t contiguousBytes = 0;  ///< what the chains would reserve in the contiguous layout
 };
 

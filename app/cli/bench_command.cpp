@@ -83,8 +83,7 @@ int bench(const CliBenchOptions& options) {
   auto model = Model::load(*path);
   if (!model) return report(model.error());
   const auto& config = options.model.config;
-  auto backend = engine::makeBackend(
-      config.backend, *model, {config.precision, config.threads, config.kvHeads, config.device});
+  auto backend = engine::makeBackend(config.backend, *model, config.backendOptions());
   if (!backend) return report(backend.error());
 
   engine::BenchOptions how;

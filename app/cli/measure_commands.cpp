@@ -35,9 +35,7 @@ void showProgress(const std::string& stage, double fraction) {
 
 Result<std::unique_ptr<Backend>> makeBackendFor(const std::shared_ptr<const Model>& model,
                                                 const engine::EngineConfig& config) {
-  return engine::makeBackend(config.backend, model,
-                             {config.precision, config.threads, config.kvHeads, config.device},
-                             showProgress);
+  return engine::makeBackend(config.backend, model, config.backendOptions(), showProgress);
 }
 
 /// The tokens of raw text, beginning with bos where the model wants it.

@@ -36,8 +36,7 @@ Result<EvaluationReport> compare(const ComparisonRequest& request,
   VITRINE_ASSIGN(const std::vector<TokenId> tokens, tokensOf(request));
   const auto make = [&](const EngineConfig& config, double from) {
     return makeBackend(
-        config.backend, request.model,
-        {config.precision, config.threads, config.kvHeads, config.device},
+        config.backend, request.model, config.backendOptions(),
         [&, from](const std::string&, double done) { progress(from + done * kPacking / 2); }, stop);
   };
   VITRINE_ASSIGN(const auto reference, make(request.reference, 0));

@@ -13,6 +13,7 @@
 #include "engine/base/result.h"
 #include "engine/base/types.h"
 #include "engine/model/model.h"
+#include "engine/quant/activation_observer.h"
 
 namespace vitrine::engine {
 
@@ -160,6 +161,13 @@ class Backend {
   virtual void setActive(bool active) = 0;
 
   virtual BackendMemory memory() const = 0;
+
+  /// From the next forward() on, shows every row that enters a matrix product, and every key; null
+  /// ends it. Steps take longer meanwhile.
+  virtual void observe(ActivationObserver* observer) = 0;
+  /// What went through static scales since this backend was made, site by site; empty where scales
+  /// are not static.
+  virtual std::vector<SiteUse> activationUse() const = 0;
 };
 
 /// Builds a backend for a model, converting its weights (the long part; reports progress, stops on

@@ -38,6 +38,8 @@ class CpuBackend final : public Backend {
   Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
   void setActive(bool active) override { m_pool->setActive(active); }
   BackendMemory memory() const override;
+  void observe(ActivationObserver* observer) override { m_observer = observer; }
+  std::vector<SiteUse> activationUse() const override { return {}; }
 
   static constexpr int kPassRows = 256;
 
@@ -49,6 +51,7 @@ class CpuBackend final : public Backend {
   std::shared_ptr<const Model> m_model;
   ModelConfig m_config;
   WeightPrecision m_precision;
+  ActivationObserver* m_observer = nullptr;
   std::string m_note;  // BackendInfo::note
   const kernels::cpu::CpuKernels& m_kernels;
   std::unique_ptr<kernels::cpu::ThreadPool> m_pool;

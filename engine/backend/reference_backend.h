@@ -35,6 +35,8 @@ class ReferenceBackend final : public Backend {
   Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
   void setActive(bool) override {}  // no worker threads
   BackendMemory memory() const override;
+  void observe(ActivationObserver* observer) override { m_observer = observer; }
+  std::vector<SiteUse> activationUse() const override { return {}; }
 
  private:
   kernels::KvLayerView layerView(int layer) const;
@@ -51,6 +53,7 @@ class ReferenceBackend final : public Backend {
   std::shared_ptr<const Model> m_model;
   ModelConfig m_config;
   WeightPrecision m_precision;
+  ActivationObserver* m_observer = nullptr;
   std::unique_ptr<const ReferenceWeights> m_weights;
 
   KvShape m_shape;

@@ -43,7 +43,7 @@ bool roundRow(float* row, int n, const WeightPrecision& precision) {
   return fits;
 }
 
-constexpr WeightPrecision kAsInFile{};
+const WeightPrecision kAsInFile{};
 
 Result<ReferenceMatrix> load(const TensorView& view, const WeightPrecision& precision,
                              const char* name, int layer) {

@@ -28,15 +28,11 @@ double blend(double before, double now) {
 
 std::string archiveSettings(const std::string& modelFingerprint, const Backend& backend) {
   const BackendInfo info = backend.info();
-  const WeightPrecision& precision = backend.precision();
   const KvShape& shape = backend.cacheShape();
-  return fmt::format(
-      "vitrine {}\nmodel {}\nbackend {} {}\nweights {} group {}\nactivations {}\nkv {} heads {} "
-      "block {} bytes {}\n",
-      VITRINE_VERSION, modelFingerprint, info.name, info.instructionSet,
-      toString(precision.weights), precision.weights == WeightMode::kInt8 ? precision.groupSize : 0,
-      toString(precision.activations), toString(shape.type), shape.nKvHeads, shape.blockSize,
-      backend.memory().kvBytesPerBlock);
+  return fmt::format("vitrine {}\nmodel {}\nbackend {} {}\n{}\nkv {} heads {} block {} bytes {}\n",
+                     VITRINE_VERSION, modelFingerprint, info.name, info.instructionSet,
+                     precisionKey(backend.precision()), toString(shape.type), shape.nKvHeads,
+                     shape.blockSize, backend.memory().kvBytesPerBlock);
 }
 
 KvArchive::KvArchive(ArchiveOptions options, std::function<void()> wake)

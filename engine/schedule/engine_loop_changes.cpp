@@ -100,9 +100,8 @@ bool EngineLoop::installBackend(Loaded& loaded) {
 Result<void> EngineLoop::measureSteps(double preparedMs) {
   const KvShape& shape = m_backend->cacheShape();
   const std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {}", m_model->fingerprint(), m_backend->info().name,
-                  m_backend->info().threads, toString(m_backend->precision().weights),
-                  toString(m_backend->precision().activations), m_backend->precision().groupSize,
+      fmt::format("{} {} {} {} {} {} {}", m_model->fingerprint(), m_backend->info().name,
+                  m_backend->info().threads, precisionKey(m_backend->precision()),
                   toString(shape.type), shape.nKvHeads, shape.blockSize);
   StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_backend->config()));
   if (cost.isReady()) return {};

@@ -22,8 +22,8 @@ Result<void> checkConfig(const EngineConfig& config) {
 Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
                                            const EngineConfig& config, const Progress& progress,
                                            std::stop_token stop, CachePlan& plan) {
-  const BackendOptions options{config.precision, config.threads, config.kvHeads, config.device, ""};
-  VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
+  VITRINE_ASSIGN(auto backend,
+                 makeBackend(config.backend, model, config.backendOptions(), progress, stop));
   CacheRoom room = CacheRoom::of(*backend);
   constexpr int kMostTries = 8;
   for (int i = 1;; ++i) {

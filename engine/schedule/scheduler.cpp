@@ -433,6 +433,7 @@ void Scheduler::describe(EngineSnapshot& snapshot) const {
   snapshot.waitingSequences = waitingCount();
   snapshot.shape = m_backend.cacheShape();
   snapshot.memory = m_backend.memory();
+  snapshot.activationUse = m_backend.activationUse();
   snapshot.bytesPerBlock = snapshot.memory.kvBytesPerBlock;
   snapshot.blocksFree = pool.freeCount();
   snapshot.blocksCached = pool.cachedCount();

@@ -33,6 +33,8 @@ class TestBackend final : public Backend {
   Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
   void setActive(bool on) override { active = on; }
   BackendMemory memory() const override;
+  void observe(ActivationObserver*) override {}  // multiplies no matrices
+  std::vector<SiteUse> activationUse() const override { return {}; }
 
   /// As on a device that holds only a part of the pool at a time: see KvShape::hostBlocks.
   void setHostBlocks(int blocks) { m_shape.hostBlocks = blocks; }

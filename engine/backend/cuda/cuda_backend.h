@@ -55,11 +55,14 @@ class CudaBackend final : public Backend {
   Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
   void setActive(bool active) override;
   BackendMemory memory() const override;
+  void observe(ActivationObserver* observer) override { m_observer = observer; }
+  std::vector<SiteUse> activationUse() const override { return {}; }
 
   CudaGraphs& graphs() { return m_graphs; }
   const KvPool* pool() const { return m_pool.get(); }
 
  private:
+  ActivationObserver* m_observer = nullptr;
   template <typename Body>
   auto guarded(Body&& body) const -> decltype(body());
   Error failed(const kernels::cuda::CudaError& error) const;
