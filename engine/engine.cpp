@@ -23,6 +23,9 @@ void Engine::unload() {
 RequestId Engine::generate(GenerateRequest request) {
   return m_impl->loop.generate(std::move(request));
 }
+std::vector<RequestId> Engine::generateTogether(std::vector<GenerateRequest> requests) {
+  return m_impl->loop.generateTogether(std::move(requests));
+}
 RequestId Engine::forecast(GenerateRequest request) {
   return m_impl->loop.forecast(std::move(request));
 }

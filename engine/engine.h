@@ -30,6 +30,9 @@ class Engine final {
 
   /// Starts a turn; several run together. Ends in TurnFinished or TurnFailed.
   RequestId generate(GenerateRequest request);
+  /// The same for several, which reach the scheduler together: none begins a step ahead. A request
+  /// whose prompt cannot be built fails alone.
+  std::vector<RequestId> generateTogether(std::vector<GenerateRequest> requests);
   /// Stops a load, a reconfiguration or a turn within one step. Unknown ids are ignored.
   void cancel(RequestId id);
 

@@ -58,14 +58,22 @@ void EngineClient::unload() {
 }
 
 RequestId EngineClient::generate(GenerateRequest request) {
+  std::vector<GenerateRequest> one;
+  one.push_back(std::move(request));
+  return generateTogether(std::move(one)).front();
+}
+
+std::vector<RequestId> EngineClient::generateTogether(std::vector<GenerateRequest> requests) {
   QElapsedTimer clock;
   clock.start();
-  const RequestId id = m_engine->generate(std::move(request));
-  m_turns.insert(id);
-  while (m_unpainted.size() >= kMaxUnpainted) m_unpainted.erase(m_unpainted.begin());
-  m_unpainted.emplace(id, clock);
+  const std::vector<RequestId> ids = m_engine->generateTogether(std::move(requests));
+  for (const RequestId id : ids) {
+    m_turns.insert(id);
+    while (m_unpainted.size() >= kMaxUnpainted) m_unpainted.erase(m_unpainted.begin());
+    m_unpainted.emplace(id, clock);
+  }
   noteBusy();
-  return id;
+  return ids;
 }
 
 RequestId EngineClient::forecast(GenerateRequest request) {

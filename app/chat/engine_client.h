@@ -34,6 +34,7 @@ class EngineClient final : public QObject {
   engine::RequestId reconfigure(const engine::EngineConfig& config);
   void unload();
   engine::RequestId generate(engine::GenerateRequest request);
+  std::vector<engine::RequestId> generateTogether(std::vector<engine::GenerateRequest> requests);
   // Questions; each ends in its signal below, or in turnFailed().
   engine::RequestId forecast(engine::GenerateRequest request);
   engine::RequestId verifyCache(engine::GenerateRequest request);

@@ -168,6 +168,7 @@ void CompareRun::loadSecond(const Group& group) {
 void CompareRun::ask(const Group& group) {
   EngineClient& engine = group.onSecond ? *m_second : m_engine;
   const ModelInfoPtr info = engine.info();
+  std::vector<GenerateRequest> requests;
   for (const int side : group.sides) {
     CompareAnswer& answer = m_answers[std::size_t(side)];
     GenerateRequest request;
@@ -185,8 +186,13 @@ void CompareRun::ask(const Group& group) {
       answer.kvBytesPerToken =
           memory.kvBytesPerBlock / std::uint64_t(std::max(1, info->running.cache.blockSize));
     }
-    m_requests[std::size_t(side)] = {group.onSecond, engine.generate(std::move(request))};
-    if (!group.onSecond) m_turns[std::size_t(side)] = m_requests[std::size_t(side)].id;
+    requests.push_back(std::move(request));
+  }
+  const std::vector<RequestId> ids = engine.generateTogether(std::move(requests));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto side = std::size_t(group.sides[i]);
+    m_requests[side] = {group.onSecond, ids[i]};
+    if (!group.onSecond) m_turns[side] = ids[i];
   }
   // With an engine each, the other one begins now as well.
   if (m_order == CompareOrder::kTwoEngines && !m_waiting.empty()) runNext();

@@ -42,6 +42,7 @@ class EngineLoop final {
   RequestId reconfigure(EngineConfig config);
   void unload();
   RequestId generate(GenerateRequest request);
+  std::vector<RequestId> generateTogether(std::vector<GenerateRequest> requests);
   RequestId forecast(GenerateRequest request);
   RequestId verifyCache(GenerateRequest request);
   void cancel(RequestId id);
@@ -53,9 +54,9 @@ class EngineLoop final {
   std::shared_ptr<const Model> model() const;
 
  private:
-  /// A turn whose prompt is built, for the model whose tokens it has.
-  struct SubmitTurn {
-    std::unique_ptr<Turn> turn;
+  /// Turns whose prompts are built, for the model whose tokens they have.
+  struct SubmitTurns {
+    std::vector<std::unique_ptr<Turn>> turns;
     std::shared_ptr<const Model> model;
   };
   /// A question about a prompt, which is built, for the model whose tokens it has.
@@ -92,7 +93,7 @@ class EngineLoop final {
   struct ClearCache {};
   struct ClearArchive {};
   struct Wake {};
-  using Command = std::variant<SubmitTurn, AskForecast, AskProof, Send, EndLoad, Apply, Unload,
+  using Command = std::variant<SubmitTurns, AskForecast, AskProof, Send, EndLoad, Apply, Unload,
                                InspectBlock, Forget, ClearCache, ClearArchive, Wake>;
 
   struct PendingLoad {
@@ -109,8 +110,12 @@ class EngineLoop final {
   // Loading and prompt threads.
   void runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
                const EngineConfig& config, std::stop_token stop);
-  void preparePrompt(RequestId id, GenerateRequest request, Turn::Clock::time_point arrival,
-                     std::stop_token stop);
+  struct NewTurn {
+    RequestId id = 0;
+    GenerateRequest request;
+    std::stop_token stop;
+  };
+  void preparePrompts(std::vector<NewTurn> wanted, Turn::Clock::time_point arrival);
   struct ForModel {
     std::shared_ptr<const Model> model;
     int contextTokens = 0;
@@ -122,7 +127,7 @@ class EngineLoop final {
   // The engine's thread.
   void run();
   bool hasWork() const;
-  void handle(SubmitTurn& command);
+  void handle(SubmitTurns& command);
   void handle(AskForecast& command);
   void handle(AskProof& command);
   bool canAnswer(const Question& question);

@@ -19,39 +19,49 @@ Result<EngineLoop::ForModel> EngineLoop::modelForPrompt() const {
   return ForModel{m_sharedModel, m_sharedContext};
 }
 
-void EngineLoop::preparePrompt(RequestId id, GenerateRequest request, Clock::time_point arrival,
-                               std::stop_token stop) {
-  const auto failWith = [&](Error error) { post(Send{TurnFailed{id, std::move(error)}}); };
-  auto found = modelForPrompt();
-  if (!found) {
-    failWith(std::move(found).error());
-    return;
+void EngineLoop::preparePrompts(std::vector<NewTurn> wanted, Clock::time_point arrival) {
+  const auto found = modelForPrompt();
+  SubmitTurns ready;
+  for (NewTurn& turn : wanted) {
+    const auto build = [&]() -> Result<std::unique_ptr<Turn>> {
+      if (!found) return tl::unexpected(found.error());
+      const Model& model = *found->model;
+      VITRINE_TRY(turn.request.sampling.validate());
+      VITRINE_ASSIGN(auto prompt, buildPrompt(model.chatTemplate(), model.tokenizer(), turn.request,
+                                              found->contextTokens));
+      const Turn::Language language{&model.tokenizer(), &model.endTokens()};
+      return std::make_unique<Turn>(turn.id, std::move(turn.request), std::move(prompt), language,
+                                    arrival, std::move(turn.stop));
+    };
+    if (auto built = build()) {
+      ready.turns.push_back(std::move(*built));
+    } else {
+      post(Send{TurnFailed{turn.id, std::move(built).error()}});
+    }
   }
-  auto& [model, contextTokens] = *found;
-  if (auto valid = request.sampling.validate(); !valid) {
-    failWith(std::move(valid).error());
-    return;
+  if (ready.turns.empty()) return;
+  ready.model = found->model;
+  post(std::move(ready));
+}
+
+std::vector<RequestId> EngineLoop::generateTogether(std::vector<GenerateRequest> requests) {
+  const auto arrival = Clock::now();
+  // std::function wants a copyable job.
+  auto wanted = std::make_shared<std::vector<NewTurn>>();
+  std::vector<RequestId> ids;
+  for (GenerateRequest& request : requests) {
+    std::stop_token stop;
+    ids.push_back(newRequest(stop));
+    wanted->push_back({ids.back(), std::move(request), std::move(stop)});
   }
-  auto prompt = buildPrompt(model->chatTemplate(), model->tokenizer(), request, contextTokens);
-  if (!prompt) {
-    failWith(std::move(prompt).error());
-    return;
-  }
-  const Turn::Language language{&model->tokenizer(), &model->endTokens()};
-  auto turn = std::make_unique<Turn>(id, std::move(request), std::move(*prompt), language, arrival,
-                                     std::move(stop));
-  post(SubmitTurn{std::move(turn), std::move(model)});
+  m_prompts->post([this, wanted, arrival] { preparePrompts(std::move(*wanted), arrival); });
+  return ids;
 }
 
 RequestId EngineLoop::generate(GenerateRequest request) {
-  const auto arrival = Clock::now();
-  std::stop_token stop;
-  const RequestId id = newRequest(stop);
-  // std::function wants a copyable job.
-  auto shared = std::make_shared<GenerateRequest>(std::move(request));
-  m_prompts->post(
-      [this, id, shared, arrival, stop] { preparePrompt(id, std::move(*shared), arrival, stop); });
-  return id;
+  std::vector<GenerateRequest> one;
+  one.push_back(std::move(request));
+  return generateTogether(std::move(one)).front();
 }
 
 /// Builds the question's prompt on the thread for prompts; the engine's thread answers.
@@ -93,14 +103,15 @@ RequestId EngineLoop::verifyCache(GenerateRequest request) {
 
 // ---------------------------------------------------------------- the engine's thread
 
-void EngineLoop::handle(SubmitTurn& command) {
-  if (command.model != m_model || !m_scheduler) {
-    TurnReport report = command.turn->report(StopReason::kCancelled);
-    send(TurnFinished{command.turn->id(), std::move(report)});
-  } else if (m_pending) {
-    m_held.push_back(std::move(command.turn));
-  } else {
-    m_scheduler->submit(std::move(command.turn));
+void EngineLoop::handle(SubmitTurns& command) {
+  for (std::unique_ptr<Turn>& turn : command.turns) {
+    if (command.model != m_model || !m_scheduler) {
+      send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
+    } else if (m_pending) {
+      m_held.push_back(std::move(turn));
+    } else {
+      m_scheduler->submit(std::move(turn));
+    }
   }
 }
 
