@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,16 @@ using CalibrationPtr = std::shared_ptr<const CalibrationProfile>;
 
 /// The largest magnitude that INT8 holds without clipping at a site (127 scales), by a method.
 float staticLimit(const SiteStatistics& site, ScaleMethod method, double percentile);
-/// Columns of a site whose largest magnitude is at least `threshold` times the median column's.
+/// Columns of a site whose largest magnitude is at least `threshold` times the median column's,
+/// ascending; never more than an eighth of all (the largest), since the rest would hardly be INT8.
 std::vector<int> outlierColumns(const SiteStatistics& site, float threshold);
+inline constexpr int kMostOutlierShare = 8;
+/// The largest magnitude of the median column among those that were ever other than zero.
+float medianColumn(std::span<const float> channelMax);
+
+/// What CalibrationProfile::id must be: a hash of everything that decides results (not of the name
+/// and the date). A copy with another method needs its new one.
+std::string profileId(const CalibrationProfile& profile);
 
 /// A profile as JSON. load() checks everything and names what is wrong and where.
 Result<void> saveProfile(const CalibrationProfile& profile, const std::filesystem::path& file);

@@ -22,9 +22,10 @@ class MagnitudeHistogram final {
   std::span<std::uint64_t> bins() { return m_bins; }
   /// Bin i holds lowerEdge(i) ≤ |x| < lowerEdge(i + 1).
   static float lowerEdge(int bin);
-  /// The magnitude that `share` of the values (0 to 1) do not exceed, to the width of a bin.
+  /// The magnitude that `share` of the values (0 to 1) do not exceed: the upper edge of a bin. 0
+  /// for no values.
   float quantile(double share) const;
-  /// Share of values beyond `magnitude`, to the width of a bin.
+  /// Share of values beyond `magnitude`: those of the bins that lie wholly beyond it.
   double shareAbove(float magnitude) const;
 
  private:

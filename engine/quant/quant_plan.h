@@ -40,11 +40,18 @@ enum class VectorPart : std::uint8_t {
 /// s_j = max|x_j|^α / max|W_·j|^(1−α) and multiplies the columns of its matrices by it. The
 /// division is folded into what makes the input: the norm's weight (q, k, v; gate, up; output), the
 /// rows of V (o; query heads of a KV head share s), the rows of up (down). The function stays the
-/// same.
+/// same. A site whose matrices are all kept is left alone.
+///
+/// Static scales: 127 scales are the profile's limit of the site (staticLimit). Without the outlier
+/// columns, at most the largest magnitude of the others; smoothed, the largest smoothed magnitude,
+/// times what the method gave on the raw ones as a share of the median column's (at most 1: what it
+/// cut of the outlier columns is no reason to cut the others).
 ///
 /// Per-channel keys: K is divided by the largest magnitude of each rotated pair of elements and Q
 /// multiplied by it, folded into the rows of W_k and W_q (or the key and query norms, where the
-/// architecture has them): the scale of a cached key is then per channel and per token.
+/// architecture has them): the scale of a cached key is then per channel and per token. A matrix
+/// in a block type of the file does not lie on its grid any more once scaled, so
+/// WeightMode::kNative turns into kFp16 (kBf16) there.
 class QuantPlan final {
  public:
   /// Everything as in the file or rounded, nothing scaled.
@@ -67,7 +74,7 @@ class QuantPlan final {
  private:
   struct SitePlan {
     std::vector<float> columnScale;  // of the matrices that read the site
-    std::vector<float> inverse;      // of what makes the input
+    std::vector<float> inverse;      // 1 / columnScale, of what makes the input
     std::vector<int> outliers;
     float staticScale = 0.0F;
   };
@@ -76,7 +83,9 @@ class QuantPlan final {
     std::vector<float> upRows;              // of W_up
     std::vector<float> queryRows, keyRows;  // of W_q, W_k and their biases
     std::vector<float> queryNorm, keyNorm;  // [headDim]
+    WeightMode queryMode = WeightMode::kFp16, keyMode = WeightMode::kFp16;  // kNative, once scaled
   };
+  class Maker;
   WeightPrecision m_precision;
   int m_nLayers = 0;
   std::vector<SitePlan> m_sites;    // empty: nothing is scaled
