@@ -48,7 +48,7 @@ Result<CalibrationPtr> runCalibration(const CalibrationJob& job, const Progress&
   std::vector<CalibrationText> texts;
   for (const StudioText& text : job.texts) {
     VITRINE_ASSIGN(auto tokens, tokensOf(*job.model, text, job.mostTokens));
-    texts.push_back({text.name, std::move(tokens)});
+    texts.push_back({toUtf8(text.name), std::move(tokens)});
   }
   EngineConfig config = job.config;
   config.precision = {};  // the file's own weights, FP16 activations
