@@ -20,7 +20,8 @@ class Engine final {
   Engine& operator=(const Engine&) = delete;
 
   /// Loads a model in place of the one that is there (which stays until the new one is ready, and
-  /// remains if it fails). Turns that run end with kCancelled. Ends in ModelLoaded or LoadFailed.
+  /// remains if it fails; on a device too full for both the old one goes first, and comes back if
+  /// the new one fails). Turns that run end with kCancelled. Ends in ModelLoaded or LoadFailed.
   RequestId load(std::filesystem::path path, EngineConfig config);
   /// Changes how the loaded model runs. Weights are converted on a thread of their own while turns
   /// go on; new turns use the new mode. A change of the KV type or shape empties the cache.

@@ -7,18 +7,6 @@
 namespace vitrine::engine {
 namespace {
 
-/// What kAuto means here: the environment's choice, or still kAuto.
-Result<BackendKind> forcedKind() {
-  const char* forced = std::getenv("VITRINE_BACKEND");
-  if (forced == nullptr || *forced == '\0') return BackendKind::kAuto;
-  for (BackendKind kind : {BackendKind::kReference, BackendKind::kCpu, BackendKind::kCuda}) {
-    if (std::string_view(forced) == toString(kind)) return kind;
-  }
-  if (std::string_view(forced) == toString(BackendKind::kAuto)) return BackendKind::kAuto;
-  return fail(ErrorCode::kInvalidArgument,
-              "VITRINE_BACKEND is \"{}\"; it may be auto, reference, cpu or cuda", forced);
-}
-
 Result<void> checkPrecision(const WeightPrecision& precision) {
   if (precision.activations == ActivationMode::kInt8 && precision.weights != WeightMode::kInt8) {
     return fail(ErrorCode::kInvalidArgument,
@@ -69,12 +57,23 @@ Result<std::unique_ptr<Backend>> makeBest(const std::shared_ptr<const Model>& mo
 
 }  // namespace
 
+Result<BackendKind> forcedBackend() {
+  const char* forced = std::getenv("VITRINE_BACKEND");
+  if (forced == nullptr || *forced == '\0') return BackendKind::kAuto;
+  for (BackendKind kind :
+       {BackendKind::kAuto, BackendKind::kReference, BackendKind::kCpu, BackendKind::kCuda}) {
+    if (std::string_view(forced) == toString(kind)) return kind;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "VITRINE_BACKEND is \"{}\"; it may be auto, reference, cpu or cuda", forced);
+}
+
 Result<std::unique_ptr<Backend>> makeBackend(BackendKind kind, std::shared_ptr<const Model> model,
                                              const BackendOptions& options,
                                              const Progress& progress, std::stop_token stop) {
   VITRINE_TRY(checkPrecision(options.precision));
   if (kind == BackendKind::kAuto) {
-    VITRINE_ASSIGN(kind, forcedKind());
+    VITRINE_ASSIGN(kind, forcedBackend());
   }
   switch (kind) {
     case BackendKind::kReference:

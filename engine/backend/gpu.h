@@ -51,6 +51,8 @@ const CudaSupport* cudaSupport();
 const GpuProbe& probeGpus();
 /// The same without waiting: null while the driver is still being asked.
 const GpuProbe* knownGpus();
+/// What the environment asks for in place of kAuto (VITRINE_BACKEND), or kAuto.
+Result<BackendKind> forcedBackend();
 /// Whether people are to be told why a model was put on the CPU: where there is a GPU or its
 /// driver, and yet it does not serve. None at all is no news.
 bool shouldTellWhyNoGpu(const BackendInfo& info);

@@ -159,47 +159,86 @@ Progress EngineLoop::progressOf(RequestId id) {
   };
 }
 
-void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
-                         const EngineConfig& config, std::stop_token stop) {
+Result<std::unique_ptr<Loaded>> EngineLoop::prepareLoad(RequestId id, bool isNewModel,
+                                                        const std::filesystem::path& path,
+                                                        const EngineConfig& config,
+                                                        std::stop_token stop) {
   std::shared_ptr<const Model> current;
   EngineConfig running;
   std::optional<CacheRoom> room;
+  bool onDevice = false;
   {
     const std::lock_guard lock(m_mutex);
     current = m_sharedModel;
     running = m_sharedConfig;
     room = m_sharedRoom;
+    onDevice = m_sharedOnDevice;
   }
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped before it began");
   if (room) (room->hostBytes ? *room->hostBytes : room->bytes) = availableMemoryBytes();
+  GiveBack giveBack;
+  if (onDevice && (config.backend == BackendKind::kCuda || config.backend == running.backend)) {
+    giveBack = [this, isNewModel] { return leaveDevice(isNewModel); };
+  }
+  const Progress progress = progressOf(id);
   const auto start = Clock::now();
   Result<std::unique_ptr<Loaded>> loaded;
-  if (stop.stop_requested()) {
-    loaded = fail(ErrorCode::kCancelled, "stopped before it began");
-  } else if (isNewModel) {
-    loaded = loadModel(path, config, progressOf(id), stop);
+  if (isNewModel) {
+    loaded = loadModel(path, config, giveBack, progress, stop);
   } else if (current) {
-    loaded = prepareChange(current, running, room, config, progressOf(id), stop);
+    loaded = prepareChange(current, running, room, config, giveBack, progress, stop);
   } else {
     loaded = fail(ErrorCode::kNotFound, "no model is loaded that could be changed");
   }
+  if (!loaded && current) {
+    bool hasLeft = false;
+    {
+      const std::lock_guard lock(m_mutex);
+      hasLeft = onDevice && !m_sharedOnDevice && m_sharedModel == current;
+    }
+    if (hasLeft) {
+      if (auto again = loadAgain(current, running, progress)) {
+        (*again)->failure = std::move(loaded).error();
+        loaded = std::move(again);
+      }
+    }
+  }
+  if (loaded) {
+    (*loaded)->preparedMs = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+  return loaded;
+}
+
+void EngineLoop::runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
+                         const EngineConfig& config, std::stop_token stop) {
+  auto loaded = prepareLoad(id, isNewModel, path, config, stop);
   if (!loaded) {
-    post(EndLoad{LoadFailed{id, std::move(loaded).error(), current != nullptr}});
+    post(EndLoad{LoadFailed{id, std::move(loaded).error(), false}});
     return;
   }
   (*loaded)->id = id;
   (*loaded)->stop = stop;
-  (*loaded)->preparedMs = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   // The next job starts from what this one brought, so wait until it is in force.
   auto applied = (*loaded)->applied.get_future();
-  current.reset();
   post(Apply{std::move(*loaded)});
   applied.wait();
+}
+
+/// Loading thread.
+bool EngineLoop::leaveDevice(bool forNewModel) {
+  LeaveDevice command;
+  command.forNewModel = forNewModel;
+  auto done = command.done.get_future();
+  post(std::move(command));
+  done.wait();
+  const std::lock_guard lock(m_mutex);
+  return !m_sharedOnDevice;
 }
 
 // ---------------------------------------------------------------- the engine's thread
 
 bool EngineLoop::hasWork() const {
-  return (m_scheduler && !m_scheduler->isIdle()) || m_pending != nullptr;
+  return (m_scheduler && !m_scheduler->isIdle()) || m_pending || m_leaving;
 }
 
 void EngineLoop::run() {
@@ -222,10 +261,9 @@ void EngineLoop::run() {
       std::visit([this](auto& one) { handle(one); }, command);
     }
     commands.clear();
-    if (m_pending) {
-      endStoppedHeld();
-      applyPending();
-    }
+    if (!m_held.empty()) endStoppedHeld();
+    if (m_leaving) dropBackendForRoom();
+    if (m_pending) applyPending();
     if (m_scheduler && !m_scheduler->isIdle()) {
       setActive(true);
       const bool wasLost = m_scheduler->isDeviceLost();
@@ -235,6 +273,7 @@ void EngineLoop::run() {
     }
   }
   m_pending.reset();
+  m_leaving.reset();
   forgetAtEnd();
   dropModel();
   const std::lock_guard lock(m_mutex);
@@ -246,6 +285,10 @@ void EngineLoop::handle(Send& command) {
 }
 
 void EngineLoop::handle(EndLoad& command) {
+  if (m_model && !m_backend) {  // it left the device and could not come back
+    dropModel();
+    publishModel();
+  }
   command.failure.kept = m_model != nullptr;
   send(command.failure);
 }
@@ -331,6 +374,7 @@ void EngineLoop::publishModel() {
   m_sharedModel = m_model;
   m_sharedConfig = m_config;
   m_sharedRoom.reset();
+  m_sharedOnDevice = m_backend && m_backend->info().kind == BackendKind::kCuda;
   if (m_backend && !(m_scheduler && m_scheduler->isDeviceLost())) {
     m_sharedRoom = CacheRoom::of(*m_backend);
   }

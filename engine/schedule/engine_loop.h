@@ -78,6 +78,11 @@ class EngineLoop final {
   struct Apply {
     std::unique_ptr<Loaded> loaded;
   };
+  /// The backend that runs is to give up its device for one that does not fit beside it.
+  struct LeaveDevice {
+    bool forNewModel = false;
+    std::promise<void> done;
+  };
   struct Unload {
     RequestId id;
   };
@@ -93,8 +98,9 @@ class EngineLoop final {
   struct ClearCache {};
   struct ClearArchive {};
   struct Wake {};
-  using Command = std::variant<SubmitTurns, AskForecast, AskProof, Send, EndLoad, Apply, Unload,
-                               InspectBlock, Forget, ClearCache, ClearArchive, Wake>;
+  using Command =
+      std::variant<SubmitTurns, AskForecast, AskProof, Send, EndLoad, Apply, LeaveDevice, Unload,
+                   InspectBlock, Forget, ClearCache, ClearArchive, Wake>;
 
   struct PendingLoad {
     RequestId id;
@@ -110,6 +116,11 @@ class EngineLoop final {
   // Loading and prompt threads.
   void runLoad(RequestId id, bool isNewModel, const std::filesystem::path& path,
                const EngineConfig& config, std::stop_token stop);
+  Result<std::unique_ptr<Loaded>> prepareLoad(RequestId id, bool isNewModel,
+                                              const std::filesystem::path& path,
+                                              const EngineConfig& config, std::stop_token stop);
+  void apply(std::unique_ptr<Loaded> loaded);
+  bool leaveDevice(bool forNewModel);
   struct NewTurn {
     RequestId id = 0;
     GenerateRequest request;
@@ -134,6 +145,7 @@ class EngineLoop final {
   void handle(Send& command);
   void handle(EndLoad& command);
   void handle(Apply& command);
+  void handle(LeaveDevice& command);
   void handle(Unload& command);
   void handle(InspectBlock& command);
   void handle(Forget& command);
@@ -141,7 +153,11 @@ class EngineLoop final {
   void handle(ClearArchive& command);
   void handle(Wake&) {}
   void endStoppedHeld();
+  void endHeld();
   void applyPending();
+  void dropBackendForRoom();
+  void takeRoomLeft(Loaded& loaded);
+  bool takesTurns() const;
   bool takesEffectAtOnce(const Loaded& loaded) const;
   bool installBackend(Loaded& loaded);
   Result<void> measureSteps(double preparedMs);
@@ -173,6 +189,7 @@ class EngineLoop final {
   EngineConfig m_sharedConfig;
   /// For the pool of the backend that runs; empty: that cannot go on.
   std::optional<CacheRoom> m_sharedRoom;
+  bool m_sharedOnDevice = false;
   int m_sharedContext = 0;
 
   // The engine's thread alone.
@@ -184,6 +201,7 @@ class EngineLoop final {
   EngineConfig m_config;
   int m_contextTokens = 0;
   std::unique_ptr<Loaded> m_pending;
+  std::optional<LeaveDevice> m_leaving;      // waits for running turns; then there is no backend
   std::deque<std::unique_ptr<Turn>> m_held;  // came while a change waits for running turns
   bool m_active = false;
   Turn::Clock::time_point m_published{};

@@ -20,7 +20,8 @@ bool EngineLoop::takesEffectAtOnce(const Loaded& loaded) const {
 }
 
 void EngineLoop::applyPending() {
-  if (m_pending->stop.stop_requested()) {
+  // Where the old backend has left its device there is no way back but this one.
+  if (m_pending->stop.stop_requested() && (m_backend || !m_model)) {
     const auto dropped = std::move(m_pending);
     send(LoadFailed{dropped->id, Error{ErrorCode::kCancelled, "stopped on request"},
                     m_model != nullptr});
@@ -35,7 +36,12 @@ void EngineLoop::applyPending() {
   } else if (!m_scheduler || m_scheduler->isIdle()) {
     const auto change = std::move(m_pending);
     if (installBackend(*change)) {
-      send(ModelLoaded{change->id, describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+      if (change->failure) {
+        send(LoadFailed{change->id, std::move(*change->failure), true});
+      } else {
+        send(ModelLoaded{change->id,
+                         describeModel(*m_model, *m_backend, m_config, m_contextTokens)});
+      }
     }
     publishSnapshot();
     change->applied.set_value();
@@ -44,6 +50,39 @@ void EngineLoop::applyPending() {
   }
   for (auto& turn : m_held) m_scheduler->submit(std::move(turn));
   m_held.clear();
+}
+
+void EngineLoop::handle(LeaveDevice& command) {
+  m_leaving = std::move(command);
+  if (m_leaving->forNewModel && m_scheduler) m_scheduler->cancelAll();
+}
+
+/// The backend that runs makes room on its device, once its turns have ended. The model stays;
+/// turns wait for the next backend.
+void EngineLoop::dropBackendForRoom() {
+  if (m_scheduler && !m_scheduler->isIdle()) return;
+  setActive(false);
+  saveArchive();
+  m_scheduler.reset();
+  m_backend.reset();
+  publishModel();
+  m_leaving->done.set_value();
+  m_leaving.reset();
+}
+
+/// A device that was too full for a pool of the usual size beside the old backend may have room now
+/// that the old one is gone.
+void EngineLoop::takeRoomLeft(Loaded& loaded) {
+  const CacheRoom room = CacheRoom::of(*m_backend);
+  if (!room.hostBytes) return;
+  const auto plan = planCache(m_backend->config(), loaded.config, room);
+  const auto onDevice = [](const CachePlan& p) { return p.shape.nBlocks - p.shape.hostBlocks; };
+  if (!plan || onDevice(*plan) <= onDevice(loaded.plan)) return;
+  if (m_backend->configureCache(plan->shape)) {
+    loaded.plan = *plan;
+  } else {
+    (void)m_backend->configureCache(loaded.plan.shape);  // what it had a moment ago
+  }
 }
 
 /// Requires: no turn runs. False if it failed; the old state is then in force where that is
@@ -65,7 +104,9 @@ bool EngineLoop::installBackend(Loaded& loaded) {
       cause = ReuseCause::kEvicted;
       reason = "lost with the GPU";
     }
+    const bool leavesRoom = m_backend && m_backend->info().kind == BackendKind::kCuda;
     m_backend = std::move(loaded.backend);
+    if (leavesRoom) takeRoomLeft(loaded);
   } else {
     const KvShape before = m_backend->cacheShape();
     if (loaded.plan.shape.type == before.type) {
@@ -81,6 +122,7 @@ bool EngineLoop::installBackend(Loaded& loaded) {
       return false;
     }
   }
+  if (loaded.isNewModel) endHeld();  // they have the old model's tokens
   m_model = loaded.model;
   m_config = loaded.config;
   m_contextTokens = loaded.plan.contextTokens;
@@ -115,11 +157,15 @@ void EngineLoop::makeScheduler() {
   useArchive();
 }
 
-void EngineLoop::dropModel() {
+void EngineLoop::endHeld() {
   for (auto& turn : m_held) {
     send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
   }
   m_held.clear();
+}
+
+void EngineLoop::dropModel() {
+  endHeld();
   if (m_scheduler) m_scheduler->cancelAll();
   m_records.history.emptied(ReuseCause::kPrecision, "model changed");
   setActive(false);

@@ -105,12 +105,12 @@ RequestId EngineLoop::verifyCache(GenerateRequest request) {
 
 void EngineLoop::handle(SubmitTurns& command) {
   for (std::unique_ptr<Turn>& turn : command.turns) {
-    if (command.model != m_model || !m_scheduler) {
+    if (command.model != m_model) {
       send(TurnFinished{turn->id(), turn->report(StopReason::kCancelled)});
-    } else if (m_pending) {
-      m_held.push_back(std::move(turn));
-    } else {
+    } else if (takesTurns()) {
       m_scheduler->submit(std::move(turn));
+    } else {
+      m_held.push_back(std::move(turn));
     }
   }
 }
@@ -119,9 +119,13 @@ void EngineLoop::handle(SubmitTurns& command) {
 bool EngineLoop::canAnswer(const Question& question) {
   if (question.stop.stop_requested()) {
     send(TurnFailed{question.id, Error{ErrorCode::kCancelled, "stopped before it was answered"}});
-  } else if (question.model != m_model || !m_scheduler) {
+  } else if (question.model != m_model) {
     send(TurnFailed{question.id,
                     Error{ErrorCode::kNotFound, "the model was unloaded before it was answered"}});
+  } else if (!m_scheduler) {
+    send(TurnFailed{question.id, Error{ErrorCode::kNotFound,
+                                       "the model is being moved to another backend; ask again "
+                                       "when it is there"}});
   } else {
     return true;
   }
@@ -141,6 +145,11 @@ void EngineLoop::handle(AskProof& command) {
   }
   m_scheduler->verify(std::make_unique<CacheCheck>(command.id, std::move(command.prompt.tokens),
                                                    std::move(command.stop)));
+}
+
+/// Whether turns begin now, or wait for a change.
+bool EngineLoop::takesTurns() const {
+  return m_scheduler && !m_pending && !m_leaving;
 }
 
 /// A turn that waits for a change can be stopped like any other.

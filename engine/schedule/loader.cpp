@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/gpu.h"
 #include "engine/backend/kv_regroup.h"
 #include "engine/template/chat_template.h"
 
@@ -19,11 +20,13 @@ Result<void> checkConfig(const EngineConfig& config) {
   return {};
 }
 
-Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
-                                           const EngineConfig& config, const Progress& progress,
-                                           std::stop_token stop, CachePlan& plan) {
-  VITRINE_ASSIGN(auto backend,
-                 makeBackend(config.backend, model, config.backendOptions(), progress, stop));
+Result<std::unique_ptr<Backend>> makeOnce(const std::shared_ptr<const Model>& model,
+                                          const EngineConfig& config, const std::string& note,
+                                          const Progress& progress, const std::stop_token& stop,
+                                          CachePlan& plan) {
+  BackendOptions options = config.backendOptions();
+  options.note = note;
+  VITRINE_ASSIGN(auto backend, makeBackend(config.backend, model, options, progress, stop));
   CacheRoom room = CacheRoom::of(*backend);
   constexpr int kMostTries = 8;
   for (int i = 1;; ++i) {
@@ -40,15 +43,37 @@ Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& m
   }
 }
 
+Result<std::unique_ptr<Backend>> makeReady(const std::shared_ptr<const Model>& model,
+                                           const EngineConfig& config, const GiveBack& giveBack,
+                                           const Progress& progress, std::stop_token stop,
+                                           CachePlan& plan) {
+  EngineConfig tried = config;
+  if (giveBack) tried.backend = BackendKind::kCuda;  // kAuto would leave a full device for the CPU
+  auto made = makeOnce(model, tried, {}, progress, stop, plan);
+  if (!made && made.error().code == ErrorCode::kOutOfMemory && giveBack && giveBack()) {
+    made = makeOnce(model, tried, {}, progress, stop, plan);
+  }
+  if (made || config.backend != BackendKind::kAuto || probeGpus().devices.empty() ||
+      (!giveBack && made.error().code != ErrorCode::kOutOfMemory) ||
+      made.error().code == ErrorCode::kCancelled) {
+    return made;
+  }
+  VITRINE_ASSIGN(const BackendKind forced, forcedBackend());
+  if (forced != BackendKind::kAuto) return made;
+  tried.backend = BackendKind::kCpu;
+  return makeOnce(model, tried, made.error().message, progress, stop, plan);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
-                                          const EngineConfig& config, const Progress& progress,
-                                          std::stop_token stop) {
+                                          const EngineConfig& config, const GiveBack& giveBack,
+                                          const Progress& progress, std::stop_token stop) {
   VITRINE_TRY(checkConfig(config));
   auto loaded = std::make_unique<Loaded>();
   VITRINE_ASSIGN(loaded->model, Model::load(path, progress, stop));
-  VITRINE_ASSIGN(loaded->backend, makeReady(loaded->model, config, progress, stop, loaded->plan));
+  VITRINE_ASSIGN(loaded->backend,
+                 makeReady(loaded->model, config, giveBack, progress, stop, loaded->plan));
   loaded->config = config;
   loaded->isNewModel = true;
   return loaded;
@@ -57,8 +82,8 @@ Result<std::unique_ptr<Loaded>> loadModel(const std::filesystem::path& path,
 Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model,
                                               const EngineConfig& running,
                                               const std::optional<CacheRoom>& room,
-                                              const EngineConfig& wanted, const Progress& progress,
-                                              std::stop_token stop) {
+                                              const EngineConfig& wanted, const GiveBack& giveBack,
+                                              const Progress& progress, std::stop_token stop) {
   VITRINE_TRY(checkConfig(wanted));
   VITRINE_ASSIGN(const ModelConfig now, regroupedConfig(model->config(), running.kvHeads));
   VITRINE_ASSIGN(const ModelConfig then, regroupedConfig(model->config(), wanted.kvHeads));
@@ -67,10 +92,20 @@ Result<std::unique_ptr<Loaded>> prepareChange(std::shared_ptr<const Model> model
   if (!room || wanted.backend != running.backend || wanted.precision != running.precision ||
       wanted.threads != running.threads || wanted.device != running.device ||
       then.nKvHeads != now.nKvHeads) {
-    VITRINE_ASSIGN(loaded->backend, makeReady(model, wanted, progress, stop, loaded->plan));
+    VITRINE_ASSIGN(loaded->backend,
+                   makeReady(model, wanted, giveBack, progress, stop, loaded->plan));
   } else {
     VITRINE_ASSIGN(loaded->plan, planCache(then, wanted, *room));
   }
+  loaded->model = std::move(model);
+  return loaded;
+}
+
+Result<std::unique_ptr<Loaded>> loadAgain(std::shared_ptr<const Model> model,
+                                          const EngineConfig& config, const Progress& progress) {
+  auto loaded = std::make_unique<Loaded>();
+  VITRINE_ASSIGN(loaded->backend, makeOnce(model, config, {}, progress, {}, loaded->plan));
+  loaded->config = config;
   loaded->model = std::move(model);
   return loaded;
 }

@@ -57,6 +57,11 @@ class TestDevicePressure : public QObject {
     TinyModelOptions options;
     options.contextLength = 512;
     random = randomModel(options).save((folder.filePath("random.gguf")).toStdString());
+    options.dModel = 256;  // more weights than anything else
+    options.dFfn = 1024;
+    options.nLayers = 8;
+    options.contextLength = 128;
+    wide = randomModel(options).save(folder.filePath("wide.gguf").toStdString());
     ParrotOptions endless;
     endless.endless = true;
     parrot = parrotModel("abcdef", endless).save(folder.filePath("parrot.gguf").toStdString());
@@ -214,9 +219,94 @@ class TestDevicePressure : public QObject {
     QCOMPARE(answered.report->reuse.cause, ReuseCause::kEvicted);
   }
 
+  // A device that holds one backend of the model, but not two.
+  void aSwitchOnAFullDeviceStaysOnTheDevice_data() {
+    QTest::addColumn<int>("backend");
+    QTest::newRow("auto") << static_cast<int>(BackendKind::kAuto);
+    QTest::newRow("cuda") << static_cast<int>(BackendKind::kCuda);
+  }
+  void aSwitchOnAFullDeviceStaysOnTheDevice() {
+    QFETCH(int, backend);
+    config.backend = static_cast<BackendKind>(backend);
+    config.precision.weights = WeightMode::kFp16;
+    fillWith(random, config, 1.3);
+    EngineHarness h;
+    const auto loaded = h.load(random, config);
+    QVERIFY2(loaded.info, loaded.error ? loaded.error->message.c_str() : "");
+    QCOMPARE(loaded.info->backend.name, std::string("cuda"));
+    const int blocks = h.idleSnapshot()->shape.nBlocks;
+    std::vector<ChatMessage> messages = {user("Hello")};
+    const auto first = h.ask(greedyChat(messages, 8));
+    QVERIFY2(first.report, first.error ? first.error->message.c_str() : "");
+    for (const WeightMode mode : {WeightMode::kInt8, WeightMode::kFp16}) {
+      config.precision.weights = mode;
+      const auto switched = h.reconfigure(config);
+      QVERIFY2(switched.info, switched.error ? switched.error->message.c_str() : "");
+      QCOMPARE(switched.info->backend.name, std::string("cuda"));
+      // Not a pool that was cut to what was free beside the old one.
+      QVERIFY(h.idleSnapshot()->shape.nBlocks >= blocks);
+      const auto answered = h.ask(greedyChat(messages, 8));
+      QVERIFY2(answered.report, answered.error ? answered.error->message.c_str() : "");
+      QCOMPARE(answered.report->weights, std::string(toString(mode)));
+      if (mode == WeightMode::kFp16) QCOMPARE(answered.report->tokenIds, first.report->tokenIds);
+    }
+    // Another model in its place, while an answer runs.
+    const RequestId running = h.engine.generate(greedyChat(messages, 0));
+    h.waitFor(running, [](const EngineHarness::Heard& heard) { return !heard.tokens.empty(); });
+    const auto other = h.load(random, config);
+    QVERIFY2(other.info, other.error ? other.error->message.c_str() : "");
+    QCOMPARE(other.info->backend.name, std::string("cuda"));
+    QVERIFY(h.wait(running).report.has_value());
+    QVERIFY(h.ask(greedyChat(messages, 4)).report.has_value());
+  }
+
+  void aChangeThatDoesNotFitEvenAloneLeavesWhatWasThere() {
+    config.precision.weights = WeightMode::kInt8;
+    fillWith(wide, config, 1.1);
+    EngineHarness h;
+    QVERIFY(h.load(wide, config).info);
+    const auto first = h.ask(greedyChat({user("Hello")}, 8));
+    QVERIFY2(first.report, first.error ? first.error->message.c_str() : "");
+    EngineConfig wanted = config;
+    wanted.precision.weights = WeightMode::kFp16;
+    const auto refused = h.reconfigure(wanted);
+    QVERIFY(refused.error.has_value());
+    QCOMPARE(refused.error->code, ErrorCode::kOutOfMemory);
+    QVERIFY(refused.kept);
+    const auto again = h.ask(greedyChat({user("Hello")}, 8));
+    QVERIFY2(again.report, again.error ? again.error->message.c_str() : "");
+    QCOMPARE(again.report->backend, std::string("cuda"));
+    QCOMPARE(again.report->weights, std::string("int8"));
+    QCOMPARE(again.report->tokenIds, first.report->tokenIds);
+    // With "auto" it goes to the CPU, and says why.
+    config.backend = BackendKind::kAuto;
+    QVERIFY(h.reconfigure(config).info);
+    wanted.backend = BackendKind::kAuto;
+    const auto moved = h.reconfigure(wanted);
+    QVERIFY2(moved.info, moved.error ? moved.error->message.c_str() : "");
+    QCOMPARE(moved.info->backend.name, std::string("cpu"));
+    QVERIFY(!moved.info->backend.note.empty());
+    QVERIFY(h.ask(greedyChat({user("Hello")}, 8)).report.has_value());
+  }
+
  private:
+  /// Gives the device `share` of the memory that a model takes there.
+  static void fillWith(const std::filesystem::path& model, const EngineConfig& config,
+                       double share) {
+    std::size_t taken = 0;
+    {
+      EngineHarness h;
+      const auto loaded = h.load(model, config);
+      if (!loaded.info) qFatal("%s", loaded.error ? loaded.error->message.c_str() : "not loaded");
+      h.ask(greedyChat({user("Hello")}, 4));
+      taken = cuda_on_cpu::counts().deviceBytes;
+    }
+    cuda_on_cpu::settings().memoryBytes =
+        static_cast<std::size_t>(share * static_cast<double>(taken));
+  }
+
   QTemporaryDir folder;
-  std::filesystem::path random, parrot;
+  std::filesystem::path random, parrot, wide;
   EngineConfig config;
 };
 
