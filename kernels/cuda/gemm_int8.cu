@@ -90,6 +90,7 @@ struct GroupedInt8Args {
   float* y;  // [rows, yStride]
   float outputScale;
   int rows, outputs, chunks, groups, yStride;
+  int groupShift;  ///< 1 << groupShift steps share a scale
   bool accumulate;
 };
 
@@ -115,7 +116,7 @@ __device__ __forceinline__ void loadStep(const GroupedInt8Args& a, int firstRow,
   if (thread < kTileRows * kGroups) {
     const int row = min(firstRow + thread / kGroups, a.rows - 1);
     const int output = min(firstOutput + thread / kGroups, a.outputs - 1);
-    const int group = step * kGroups + thread % kGroups;
+    const int group = (step >> a.groupShift) * kGroups + thread % kGroups;
     load.xScale = __ldg(a.xScales + static_cast<std::size_t>(row) * a.groups + group);
     load.wScale =
         __half2float(__ldg(a.wScales + static_cast<std::size_t>(output) * a.groups + group));
@@ -190,7 +191,7 @@ __device__ __forceinline__ void multiplyStep(const Int8Stage& stage, int row, in
 // 165 on an RTX 4090; expected on paper two thirds of that (groups of 32 add three FP32
 // instructions to every 8 dp4a, on a pipe of their own). For each 128 dp4a a thread reads 12 × 16
 // bytes of shared memory, most of them shared by a warp's lanes. With 168 registers three blocks
-// fit; at 128 it spills.
+// fit; at 128 it spills. Groups of 128 are two steps with the same scale.
 //
 // source: the usual register-tiled product; reference: kernels::reference::linearInt8Activations
 template <int kGroups>
@@ -248,7 +249,8 @@ void widenWeights(cudaStream_t stream, const Matrix& weights, int firstOutput, i
       static_cast<const uint4*>(weights.values) + static_cast<std::size_t>(firstOutput) * chunks,
       static_cast<const __half*>(weights.scales) +
           static_cast<std::size_t>(firstOutput) * weights.groups(),
-      static_cast<uint4*>(to), chunks, weights.groups(), weights.groupSize / 16, total);
+      static_cast<uint4*>(to), chunks, weights.groups(),
+      weights.groupSize == kWholeRow ? chunks : weights.groupSize / 16, total);
 }
 
 void scaleSums(cudaStream_t stream, const LinearParams& params, int firstOutput, int outputs,
@@ -285,6 +287,7 @@ void groupedInt8Product(cudaStream_t stream, const LinearParams& params) {
   args.chunks = weights.stride / 16;
   args.groups = weights.groups();
   args.yStride = params.yStride;
+  args.groupShift = weights.groupSize == 128 ? 1 : 0;
   args.accumulate = params.accumulate;
   Launch where;
   where.stream = stream;

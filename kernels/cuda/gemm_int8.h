@@ -22,7 +22,7 @@ void widenWeights(cudaStream_t stream, const Matrix& weights, int firstOutput, i
 void scaleSums(cudaStream_t stream, const LinearParams& params, int firstOutput, int outputs,
                const std::int32_t* sums, int sumStride);
 
-/// W8A8 in groups of 32 or 64, any number of rows (at most 65535 · 64).
+/// W8A8 in groups, any number of rows (at most 65535 · 64).
 void groupedInt8Product(cudaStream_t stream, const LinearParams& params);
 
 }  // namespace vitrine::kernels::cuda

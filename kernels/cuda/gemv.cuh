@@ -377,4 +377,23 @@ void launchGemv(cudaStream_t stream, const GemvArgs& args) {
   }
 }
 
+/// The kernel for INT8 weights in groups of `groupSize`.
+template <template <int> typename Product>
+void launchInGroups(cudaStream_t stream, int groupSize, bool gated, const GemvArgs& args) {
+  const auto launch = [&]<int kChunks>(std::integral_constant<int, kChunks>) {
+    gated ? launchGemv<Product<kChunks>, true>(stream, args)
+          : launchGemv<Product<kChunks>, false>(stream, args);
+  };
+  switch (groupSize) {
+    case 32:
+      return launch(std::integral_constant<int, 2>());
+    case 64:
+      return launch(std::integral_constant<int, 4>());
+    case 128:
+      return launch(std::integral_constant<int, 8>());
+    default:
+      return launch(std::integral_constant<int, 0>());
+  }
+}
+
 }  // namespace vitrine::kernels::cuda

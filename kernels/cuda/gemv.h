@@ -51,7 +51,7 @@ constexpr int gemvSplitShift(int pairs, int chunks) {
 }
 
 /// Queue a kernel for FP16 or BF16 weights and rows, for INT8 weights with FP16 rows, and for INT8
-/// with INT8 rows. `groupSize` 0: a scale a row.
+/// with INT8 rows.
 void gemvFloat(cudaStream_t stream, bool bf16, bool gated, const GemvArgs& args);
 void gemvW8A16(cudaStream_t stream, int groupSize, bool gated, const GemvArgs& args);
 void gemvW8A8(cudaStream_t stream, int groupSize, bool gated, const GemvArgs& args);

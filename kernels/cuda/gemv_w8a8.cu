@@ -3,24 +3,9 @@
 // INT8 weights and rows, integer sums of a chunk or of the whole row (gemv.cuh).
 
 namespace vitrine::kernels::cuda {
-namespace {
-
-template <int kGroupChunks>
-void launch(cudaStream_t stream, bool gated, const GemvArgs& args) {
-  gated ? launchGemv<W8A8Product<kGroupChunks>, true>(stream, args)
-        : launchGemv<W8A8Product<kGroupChunks>, false>(stream, args);
-}
-
-}  // namespace
 
 void gemvW8A8(cudaStream_t stream, int groupSize, bool gated, const GemvArgs& args) {
-  if (groupSize == 32) {
-    launch<2>(stream, gated, args);
-  } else if (groupSize == 64) {
-    launch<4>(stream, gated, args);
-  } else {
-    launch<0>(stream, gated, args);
-  }
+  launchInGroups<W8A8Product>(stream, groupSize, gated, args);
 }
 
 }  // namespace vitrine::kernels::cuda

@@ -37,8 +37,7 @@ void checkProduct(const Matrix& w, const Rows& x, int rows) {
             "rows have the type of the weights");
     return;
   }
-  require(w.groupSize == 32 || w.groupSize == 64 || w.groupSize == w.stride,
-          "INT8 groups of 32, of 64, or a scale a row");
+  require(isGroupSize(w.groupSize), "INT8 groups of 32, of 64, of 128, or a scale a row");
   require(w.scales != nullptr, "INT8 weights have scales");
   require(x.type == RowType::kFp16 || x.type == RowType::kInt8, "rows of FP16 or INT8");
   if (x.type == RowType::kInt8) {
@@ -46,10 +45,6 @@ void checkProduct(const Matrix& w, const Rows& x, int rows) {
     // A scale a row: one INT32 sum over everything.
     require(w.stride <= (1 << 17), "at most 131072 INT8 columns");
   }
-}
-
-bool hasRowScale(const Matrix& w) {
-  return w.groupSize != 32 && w.groupSize != 64;
 }
 
 GemvArgs gemvArgs(const Matrix& w, const Rows& x, int rows, int outputs, int pairs) {
@@ -70,13 +65,12 @@ GemvArgs gemvArgs(const Matrix& w, const Rows& x, int rows, int outputs, int pai
 }
 
 void gemv(cudaStream_t stream, const Matrix& w, const Rows& x, bool gated, const GemvArgs& args) {
-  const int groupSize = hasRowScale(w) ? 0 : w.groupSize;
   if (w.format != WeightFormat::kInt8) {
     gemvFloat(stream, w.format == WeightFormat::kBf16, gated, args);
   } else if (x.type == RowType::kInt8) {
-    gemvW8A8(stream, groupSize, gated, args);
+    gemvW8A8(stream, w.groupSize, gated, args);
   } else {
-    gemvW8A16(stream, groupSize, gated, args);
+    gemvW8A16(stream, w.groupSize, gated, args);
   }
 }
 
@@ -113,7 +107,7 @@ std::size_t linearWorkspaceBytes(const Matrix& weights, RowType activations, int
     const auto rowBytes = static_cast<std::size_t>(weights.stride) * 2;
     return rowBytes * tileOutputs(weights, rowBytes);
   }
-  if (!hasRowScale(weights)) return 0;
+  if (weights.groupSize != kWholeRow) return 0;
   const std::size_t columnBytes = static_cast<std::size_t>(rows) * sizeof(std::int32_t);
   return columnBytes * tileOutputs(weights, columnBytes);
 }
@@ -140,7 +134,7 @@ void linear(cudaStream_t stream, Blas& blas, const LinearParams& params, void* w
                   params.yStride, params.accumulate);
   } else if (params.x.type != RowType::kInt8) {
     widenedProduct(stream, blas, params, workspace);
-  } else if (hasRowScale(w)) {
+  } else if (w.groupSize == kWholeRow) {
     integerProduct(stream, blas, params, workspace);
   } else {
     groupedInt8Product(stream, params);

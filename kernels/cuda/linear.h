@@ -16,7 +16,8 @@
 //   INT8      FP16 (W8A16)  FP32 sums, scale a group     widened to FP16, then cuBLAS
 //   INT8      INT8 (W8A8)   __dp4a, INT32 in a group     groups: __dp4a tiles; a scale a row:
 //                                                        cuBLAS to INT32, then the scales
-// INT8 groups of weights and activations are the same in W8A8.
+// INT8 groups of weights and activations are the same in W8A8. Outlier columns are a second product
+// (FP16 weights and Outliers::values) that is added to the first.
 
 namespace vitrine::kernels::cuda {
 

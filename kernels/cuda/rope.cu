@@ -115,6 +115,17 @@ __global__ void __launch_bounds__(kWarps* kWarp) ropeAppendKernel(RopeAppendPara
 
   const int blockSize = p.kv.blockSize;
   const int kvHead = head - nHeads - (isValue ? nKvHeads : 0);
+  if (!isValue && p.keys != nullptr) {
+    float* to = p.keys + (static_cast<std::size_t>(row) * nKvHeads + kvHead) * headDim;
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      const int slot = s * kWarp + lane;
+      if (2 * slot >= headDim) continue;
+      const Pair at = pairOf(slot, pairs, halves);
+      to[at.first] = v[s].x;
+      to[at.second] = v[s].y;
+    }
+  }
   const std::size_t line = static_cast<std::size_t>(p.step.sequences[row]) * p.step.maxBlocks;
   std::byte* block = p.step.blocks[line + position / blockSize];
   const std::size_t token = static_cast<std::size_t>(kvHead) * blockSize + position % blockSize;

@@ -27,6 +27,7 @@ struct RopeAppendParams {
   bool halves = false;             ///< RopeStyle::kHalves
   StepRows step;
   KvLayer kv;
+  float* keys = nullptr;  // [rows, heads.kvDim()] or null: also gets the keys, before rounding
 };
 void ropeAppend(cudaStream_t stream, const RopeAppendParams& params);
 

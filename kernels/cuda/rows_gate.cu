@@ -57,8 +57,7 @@ __global__ void __launch_bounds__(kThreads) gateKernel(GateParams p) {
 }
 
 Launch whereFor(cudaStream_t stream, int rows, const Rows& y) {
-  const bool oneScale = storeOf(y) == Store::kInt8Row;
-  const auto shares = static_cast<unsigned>(oneScale ? 1 : ceilDiv(y.stride, 4 * kThreads));
+  const auto shares = static_cast<unsigned>(needsWholeRow(y) ? 1 : ceilDiv(y.stride, 4 * kThreads));
   return {stream, dim3(rows, shares), kThreads};
 }
 

@@ -11,7 +11,7 @@
 namespace vitrine::kernels::cuda {
 
 /// Columns of weights and of the rows that enter a product are padded with zeros to a multiple of
-/// this, so that every load is a wide one and every INT8 group is whole.
+/// this, so that every load is a wide one. Of INT8 groups of 128 the last may be half of one.
 inline constexpr int kColumnPad = 64;
 /// Outputs of a weight matrix are padded with zero rows to a multiple of this.
 inline constexpr int kOutputPad = 16;
@@ -20,17 +20,50 @@ constexpr int roundUp(int n, int multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+/// INT8 values share a scale in groups of 32, 64 or 128 columns, or this: all of a row do.
+inline constexpr int kWholeRow = 0;
+constexpr bool isGroupSize(int groupSize) {
+  return groupSize == 32 || groupSize == 64 || groupSize == 128 || groupSize == kWholeRow;
+}
+/// Scales of a row.
+constexpr int scalesOf(int stride, int groupSize) {
+  return groupSize > 0 ? (stride + groupSize - 1) / groupSize : 1;
+}
+
 enum class RowType : std::uint8_t { kFp32, kFp16, kBf16, kInt8 };
+
+/// What went through a static scale, counted by the kernels that quantize.
+struct StaticUse {
+  unsigned long long values = 0;
+  unsigned long long clipped = 0;  ///< |x| beyond 127 scales
+  unsigned largest = 0;            ///< the bits of the largest |x|
+};
+
+/// Columns that are zero in INT8 rows and lie beside them in FP16, for a product of their own.
+struct Outliers {
+  int count = 0;
+  int stride = 0;                         ///< of `values`: `count` rounded up to kColumnPad
+  const std::int32_t* columns = nullptr;  // [count]
+  const std::uint32_t* isOutlier =
+      nullptr;                      // a bit a column of the rows, [stride of the rows / 32]
+  std::uint16_t* values = nullptr;  // FP16 [rows, stride], zeros from `count` on
+};
 
 /// Rows of activations [rows, stride]. Columns from the width up to `stride` are zero.
 struct Rows {
   RowType type = RowType::kFp32;
-  void* values = nullptr;   // [rows, stride]
-  float* scales = nullptr;  // kInt8: [rows, groups()]; x ≈ scale · q, as quantizeInt8()
-  int stride = 0;           ///< elements from a row to the next, a multiple of kColumnPad
-  int groupSize = 0;        ///< kInt8: 32, 64, or `stride`: one scale a row
+  void* values = nullptr;     // [rows, stride]
+  float* scales = nullptr;    // kInt8: [rows, groups()]; x ≈ scale · q, as quantizeInt8()
+  int stride = 0;             ///< elements from a row to the next, a multiple of kColumnPad
+  int groupSize = kWholeRow;  ///< kInt8
 
-  constexpr int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
+  // kInt8, for who writes the rows:
+  float staticScale = 0.0F;  ///< of every group; larger values are clipped. 0: each has its own
+  StaticUse* use = nullptr;  ///< of the static scale, or null
+  const std::int32_t* positions = nullptr;  // [rows]; at −1 a row is not counted. Null: all are
+  Outliers outliers;
+
+  constexpr int groups() const { return scalesOf(stride, groupSize); }
 };
 
 /// How a matrix is held. (Formats of 4 to 6 bits computed natively get their entries here.)
@@ -46,10 +79,10 @@ struct Matrix {
   int stride = 0;                ///< a multiple of kColumnPad
   const void* values = nullptr;  // [paddedOut, stride]
   const void* scales = nullptr;  // kInt8: FP16 [paddedOut, groups()]
-  int groupSize = 0;             ///< kInt8: 32, 64, or `stride`: one scale an output
+  int groupSize = kWholeRow;     ///< kInt8
   float outputScale = 1.0F;      ///< kInt8: a power of two: what the stored scales leave out
 
-  constexpr int groups() const { return groupSize > 0 ? stride / groupSize : 0; }
+  constexpr int groups() const { return scalesOf(stride, groupSize); }
 };
 
 /// Where one layer lies in a block of the KV pool; the runs are those of kernels/api/kv_cache.h.

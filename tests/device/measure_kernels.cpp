@@ -151,7 +151,7 @@ class ManyRows {
     m_params.x.values = m_rows.data();
     m_params.x.stride = w.stride;
     if (int8) {
-      w.groupSize = m_params.x.groupSize = w.stride;  // a scale a row: cuBLAS
+      w.groupSize = m_params.x.groupSize = gpu::kWholeRow;  // cuBLAS
       m_scales = zeros<float>(m_stream.get(), static_cast<std::size_t>(rows));
       m_weightScales = zeros<std::uint16_t>(m_stream.get(), static_cast<std::size_t>(w.paddedOut));
       w.scales = m_weightScales.data();

@@ -56,15 +56,16 @@ DeviceMatrix::DeviceMatrix(WeightFormat format, int groupSize, const Floats& w, 
     view.values = bitsMemory.data();
     return;
   }
-  view.groupSize = groupSize > 0 ? groupSize : view.stride;
+  view.groupSize = groupSize;
+  const int columns = groupColumns(view.stride, groupSize);
   q.assign(stored, 0);
   bits.assign(static_cast<std::size_t>(view.paddedOut) * view.groups(), 0);
   const float largest = largestMagnitude(w.data(), static_cast<int>(w.size())) / 127.0F;
   view.outputScale = largest > 0.0F ? std::ldexp(1.0F, std::ilogb(largest) - 8) : 0x1p-12F;
   for (int o = 0; o < out; ++o) {
     for (int g = 0; g < view.groups(); ++g) {
-      const int first = g * view.groupSize;
-      const int count = std::min(view.groupSize, in - first);
+      const int first = g * columns;
+      const int count = std::min(columns, in - first);
       if (count <= 0) break;
       const float* x = w.data() + static_cast<std::size_t>(o) * in + first;
       const std::uint16_t half =

@@ -13,8 +13,8 @@ namespace vitrine::test {
 
 /// A matrix on the device, and what it holds.
 struct DeviceMatrix {
-  /// W [out, in] FP32 into a format. INT8 as kernels/cuda/types.h draws it: `groupSize` 32, 64, or
-  /// 0 for a scale a row.
+  /// W [out, in] FP32 into a format. INT8 as kernels/cuda/types.h draws it: `groupSize` 32,
+  /// 64, 128, or 0 for a scale a row.
   DeviceMatrix(kernels::cuda::WeightFormat format, int groupSize, const Floats& w, int out, int in);
 
   kernels::cuda::Matrix view;

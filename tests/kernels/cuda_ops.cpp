@@ -30,7 +30,7 @@ DeviceRows::DeviceRows(cuda::RowType type, int rowCount, int width, int groupSiz
   memory = filled<std::byte>(values * bytes);
   view.values = memory.data();
   if (type == cuda::RowType::kInt8) {
-    view.groupSize = groupSize > 0 ? groupSize : view.stride;
+    view.groupSize = groupSize;
     scaleMemory = filled<float>(static_cast<std::size_t>(rows) * view.groups());
     view.scales = scaleMemory.data();
   }
@@ -43,8 +43,11 @@ Floats DeviceRows::values() const {
   if (view.type == cuda::RowType::kInt8) {
     const auto q = quantized();
     const Floats s = scales();
+    const auto stride = static_cast<std::size_t>(view.stride);
+    const std::size_t group = groupColumns(view.stride, view.groupSize);
     for (std::size_t i = 0; i < n; ++i) {
-      result[i] = s[i / static_cast<std::size_t>(view.groupSize)] * static_cast<float>(q[i]);
+      const std::size_t scale = i / stride * view.groups() + i % stride / group;
+      result[i] = s[scale] * static_cast<float>(q[i]);
     }
     return result;
   }

@@ -60,6 +60,11 @@ std::vector<T> toHost(const kernels::cuda::DeviceBuffer<T>& buffer) {
   return toHost(buffer.data(), buffer.size());
 }
 
+/// Columns of a row that share an INT8 scale.
+constexpr int groupColumns(int stride, int groupSize) {
+  return groupSize > 0 ? groupSize : stride;
+}
+
 /// Rows with their memory, full of NaN until a kernel writes them.
 struct DeviceRows {
   DeviceRows(kernels::cuda::RowType type, int rows, int width, int groupSize = 0);

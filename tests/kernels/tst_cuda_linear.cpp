@@ -29,11 +29,17 @@ constexpr Mode kModes[] = {
     {"BF16", WeightFormat::kBf16, RowType::kBf16, 0},
     {"W8A16 32", WeightFormat::kInt8, RowType::kFp16, 32},
     {"W8A16 64", WeightFormat::kInt8, RowType::kFp16, 64},
+    {"W8A16 128", WeightFormat::kInt8, RowType::kFp16, 128},
     {"W8A16 row", WeightFormat::kInt8, RowType::kFp16, 0},
     {"W8A8 32", WeightFormat::kInt8, RowType::kInt8, 32},
     {"W8A8 64", WeightFormat::kInt8, RowType::kInt8, 64},
+    {"W8A8 128", WeightFormat::kInt8, RowType::kInt8, 128},
     {"W8A8 row", WeightFormat::kInt8, RowType::kInt8, 0},
 };
+constexpr const Mode& kW8A16Row = kModes[5];
+constexpr const Mode& kW8A8Row = kModes[9];
+static_assert(kW8A16Row.groupSize == 0 && kW8A16Row.rows == RowType::kFp16);
+static_assert(kW8A8Row.groupSize == 0 && kW8A8Row.rows == RowType::kInt8);
 
 struct Shape {
   int out, in;
@@ -155,7 +161,7 @@ class TestCudaLinear : public QObject {
   // More outputs than one tile of the workspace holds.
   void manyRowsInTiles() {
     {
-      const Product p(kModes[4], 9, {130, 131072}, 13);
+      const Product p(kW8A16Row, 9, {130, 131072}, 13);
       QVERIFY(cuda::linearWorkspaceBytes(p.w.view, RowType::kFp16, 9) <
               std::size_t{130} * 131072 * 2);
       constexpr int kStep = 43;  // the last of them in the second tile, of two
@@ -169,7 +175,7 @@ class TestCudaLinear : public QObject {
       compare(some, sums, magnitudes, 5e-4);
     }
     {
-      const Product p(kModes[7], 4096, {2068, 1}, 14);
+      const Product p(kW8A8Row, 4096, {2068, 1}, 14);
       QVERIFY(cuda::linearWorkspaceBytes(p.w.view, RowType::kInt8, 4096) <
               std::size_t{4096} * 2068 * 4);
       std::vector<double> sums, magnitudes;
@@ -181,7 +187,7 @@ class TestCudaLinear : public QObject {
   // Integers with scales of one: what comes out is the sum itself.
   void integerSumsAreExact_data() {
     QTest::addColumn<int>("groupSize");
-    for (int group : {32, 64, 0}) QTest::addRow("group %d", group) << group;
+    for (int group : {32, 64, 128, 0}) QTest::addRow("group %d", group) << group;
   }
   void integerSumsAreExact() {
     QFETCH(int, groupSize);
@@ -220,7 +226,7 @@ class TestCudaLinear : public QObject {
 
   // A scale a row: the integer sum is the same on every way, and so is the rest.
   void rowScaledInt8HasTheSameBitsForAnyNumberOfRows() {
-    const Product p(kModes[7], 20, {37, 700}, 16);
+    const Product p(kW8A8Row, 20, {37, 700}, 16);
     const Floats many = multiply(p.w, p.x, 20);
     const Floats few = multiply(p.w, p.x, 7);
     QVERIFY(sameBits(few.data(), many.data(), few.size()));

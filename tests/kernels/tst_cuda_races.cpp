@@ -40,9 +40,9 @@ void compare(std::function<Floats(const Input&)> OpBackend::*operation, const In
 }
 
 /// Every form of rows.
-constexpr std::pair<RowType, int> kForms[] = {{RowType::kFp32, 0},  {RowType::kFp16, 0},
-                                              {RowType::kBf16, 0},  {RowType::kInt8, 32},
-                                              {RowType::kInt8, 64}, {RowType::kInt8, 0}};
+constexpr std::pair<RowType, int> kForms[] = {
+    {RowType::kFp32, 0},  {RowType::kFp16, 0},   {RowType::kBf16, 0}, {RowType::kInt8, 32},
+    {RowType::kInt8, 64}, {RowType::kInt8, 128}, {RowType::kInt8, 0}};
 
 }  // namespace
 
@@ -83,6 +83,35 @@ class TestCudaRaces : public QObject {
         for (float v : gated.values()) QVERIFY(std::isfinite(v));
       }
     }
+  }
+
+  void staticRowsWithOutliers() {
+    Random random(8);
+    constexpr int kWidth = 1100, kRows = 3, kColumns = 70;
+    const auto input = onDevice(random.normals(static_cast<std::size_t>(2 * kRows * kWidth)));
+    const auto weight = onDevice(random.normals(kWidth));
+    std::vector<std::int32_t> columns;
+    std::vector<std::uint32_t> bits(static_cast<std::size_t>(cuda::roundUp(kWidth, 64) / 32), 0);
+    for (int i = 0; i < kColumns; ++i) {
+      columns.push_back(15 * i);
+      bits[static_cast<std::size_t>(15 * i / 32)] |= 1U << (15 * i % 32);
+    }
+    const auto onDeviceColumns = onDevice(columns);
+    const auto onDeviceBits = onDevice(bits);
+    const auto values = filled<std::uint16_t>(std::size_t{kRows} * 128);
+    const auto use = onDevice(std::vector<cuda::StaticUse>{{}});
+    const DeviceRows y(RowType::kInt8, kRows, kWidth, 64);
+    for (const float scale : {0.01F, 0.0F}) {
+      cuda::Rows to = y.view;
+      to.staticScale = scale;
+      to.use = use.data();
+      to.outliers = {kColumns, 128, onDeviceColumns.data(), onDeviceBits.data(), values.data()};
+      cuda::convertRows(testStream(), input.data(), kWidth, kWidth, kRows, to);
+      cuda::rmsNorm(testStream(), {input.data(), nullptr, weight.data(), kRows, kWidth, 1e-5F, to});
+      cuda::gate(testStream(), {input.data(), kRows, kWidth, false, to});
+      for (float v : y.values()) QVERIFY(std::isfinite(v));
+    }
+    QCOMPARE(std::size_t{toHost(use).front().values}, std::size_t{3} * kRows * (kWidth - kColumns));
   }
 
   void ropeAndAppend() {
@@ -147,7 +176,7 @@ class TestCudaRaces : public QObject {
     }
     for (bool activations : {false, true}) {
       for (int rows : {1, 3, 9}) {
-        for (int group : {32, 64}) {
+        for (int group : {32, 64, 128}) {
           Int8LinearInput in;
           in.rows = rows;
           in.out = 18;

@@ -34,6 +34,7 @@ struct Case {
 struct Step {
   Floats qkv, bias, norm;
   Floats queries;                // [rows, qDim] after the call
+  Floats keys;                   // [rows, kvDim] that were given beside
   std::vector<std::byte> cache;  // all blocks after the call
 };
 
@@ -83,6 +84,8 @@ Step run(const Case& c, DeviceCache& cache) {
   p.halves = c.halves;
   p.step = cache.step(kPositions, kSequences, kTables);
   p.kv = cache.layer;
+  const auto keys = filled<float>(static_cast<std::size_t>(rows * p.heads.kvDim()));
+  p.keys = keys.data();
   cuda::ropeAngles(testStream(), p.step.positions, turns.data(), rows, c.pairs, angles.data());
   cuda::ropeAppend(testStream(), p);
   const Floats after = toHost(qkv);
@@ -90,6 +93,7 @@ Step run(const Case& c, DeviceCache& cache) {
     const auto first = after.begin() + r * qkvDim;
     step.queries.insert(step.queries.end(), first, first + p.heads.qDim());
   }
+  step.keys = toHost(keys);
   step.cache = cache.bytes();
   return step;
 }
@@ -207,6 +211,17 @@ class TestCudaRope : public QObject {
                                 .arg(wrong.first - wanted.begin())
                                 .arg(wanted.size())
                                 .arg(int8 ? "int8" : "fp16", halves ? "halves" : "interleaved")));
+
+        // The keys that were given beside are those before rounding; none of a padding row.
+        for (std::size_t i = 0; i < step.keys.size(); ++i) {
+          const std::size_t r = i / static_cast<std::size_t>(kvDim);
+          if (kPositions[r] < 0) {
+            QVERIFY(std::isnan(step.keys[i]));
+            continue;
+          }
+          const std::size_t column = i % static_cast<std::size_t>(kvDim);
+          QCOMPARE(step.keys[i], step.queries[r * static_cast<std::size_t>(qDim) + column]);
+        }
 
         for (std::size_t r = 0; r < kPositions.size(); ++r) {
           const Floats reference = referenceQueries(c, step, static_cast<int>(r));

@@ -2,8 +2,10 @@
 // the host rounds and quantizes, zeros in the padding, the row index.
 #include <QtTest>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "kernels/api/half.h"
@@ -48,10 +50,11 @@ Floats troublesome(Random& random, int rows, int width) {
   return x;
 }
 
-/// The operation's result in the form `type`, padding included.
+/// The operation's result in the form `type`, padding included. `prepare` may ask for more.
 DeviceRows run(Operation operation, const Floats& x, int rows, int width, RowType type,
-               int groupSize) {
+               int groupSize, const std::function<void(cuda::Rows&)>& prepare = {}) {
   DeviceRows y(type, rows, width, groupSize);
+  if (prepare) prepare(y.view);
   const auto input = onDevice(x);
   if (operation == Operation::kConvert) {
     cuda::convertRows(testStream(), input.data(), width, width, rows, y.view);
@@ -89,6 +92,60 @@ bool sameValues(const Floats& a, const Floats& b) {
   return true;
 }
 
+/// Outlier columns of rows, and the place of their values.
+struct OutlierColumns {
+  OutlierColumns(const std::vector<std::int32_t>& list, int rows, int rowStride)
+      : columns(onDevice(list)) {
+    std::vector<std::uint32_t> bits(static_cast<std::size_t>(rowStride / 32), 0);
+    for (int c : list) bits[static_cast<std::size_t>(c / 32)] |= 1U << (c % 32);
+    isOutlier = onDevice(bits);
+    view.count = static_cast<int>(list.size());
+    view.stride = cuda::roundUp(view.count, cuda::kColumnPad);
+    values = filled<std::uint16_t>(static_cast<std::size_t>(rows) * view.stride);
+    view.columns = columns.data();
+    view.isOutlier = isOutlier.data();
+    view.values = values.data();
+  }
+
+  vitrine::kernels::cuda::DeviceBuffer<std::int32_t> columns;
+  vitrine::kernels::cuda::DeviceBuffer<std::uint32_t> isOutlier;
+  vitrine::kernels::cuda::DeviceBuffer<std::uint16_t> values;
+  cuda::Outliers view;
+};
+
+/// INT8 of a row by a fixed scale, and what is counted of it. kernels/api/quantize.h in plain
+/// words.
+struct StaticRow {
+  std::vector<std::int8_t> q;
+  float scale = 0.0F;
+  std::uint64_t clipped = 0;
+  std::uint32_t largest = 0;  // bits
+};
+StaticRow quantizedBy(float scale, const float* x, int n) {
+  StaticRow row;
+  row.scale = scale;
+  for (int i = 0; i < n; ++i) {
+    const float v = std::isnan(x[i]) ? 127.0F : std::nearbyint(x[i] * (1.0F / scale));
+    row.q.push_back(static_cast<std::int8_t>(std::clamp(v, -127.0F, 127.0F)));
+    row.clipped += !(std::fabs(x[i]) <= 127.0F * scale);
+    row.largest = std::max(row.largest, std::bit_cast<std::uint32_t>(std::fabs(x[i])));
+    if (!std::isfinite(x[i]) && !std::isnan(row.scale)) row.scale = std::fabs(x[i]);
+  }
+  return row;
+}
+
+void operationsAndSizes(std::initializer_list<std::pair<int, int>> sizes) {
+  QTest::addColumn<int>("operation");
+  QTest::addColumn<int>("rows");
+  QTest::addColumn<int>("width");
+  for (const auto& [operation, name] : kOperations) {
+    for (auto [rows, width] : sizes) {
+      QTest::addRow("%s %d x %d", name, rows, width)
+          << static_cast<int>(operation) << rows << width;
+    }
+  }
+}
+
 }  // namespace
 
 class TestCudaRows : public QObject {
@@ -96,26 +153,18 @@ class TestCudaRows : public QObject {
 
  private slots:
   void rowsAreRoundedAndQuantizedAsOnTheHost_data() {
-    QTest::addColumn<int>("operation");
-    QTest::addColumn<int>("rows");
-    QTest::addColumn<int>("width");
-    for (const auto& [operation, name] : kOperations) {
-      for (auto [rows, width] : {std::pair{1, 1},
-                                 {2, 7},
-                                 {1, 32},
-                                 {3, 64},
-                                 {3, 65},
-                                 {2, 96},
-                                 {3, 576},
-                                 {5, 1000},
-                                 {3, 1024},
-                                 {3, 1025},
-                                 {2, 1537},
-                                 {3, 5000}}) {
-        QTest::addRow("%s %d x %d", name, rows, width)
-            << static_cast<int>(operation) << rows << width;
-      }
-    }
+    operationsAndSizes({{1, 1},
+                        {2, 7},
+                        {1, 32},
+                        {3, 64},
+                        {3, 65},
+                        {2, 96},
+                        {3, 576},
+                        {5, 1000},
+                        {3, 1024},
+                        {3, 1025},
+                        {2, 1537},
+                        {3, 5000}});
   }
   void rowsAreRoundedAndQuantizedAsOnTheHost() {
     QFETCH(int, operation);
@@ -162,14 +211,138 @@ class TestCudaRows : public QObject {
     QVERIFY(sameValues(run(what, x, rows, width, RowType::kFp16, 0).values(), halves));
     QVERIFY(sameValues(run(what, x, rows, width, RowType::kBf16, 0).values(), bf16));
 
-    for (int group : {32, 64, stride}) {
+    for (int group : {32, 64, 128, 0}) {
       const DeviceRows y = run(what, x, rows, width, RowType::kInt8, group);
       std::vector<std::int8_t> q(wanted.size());
-      Floats scales(wanted.size() / group);
-      vitrine::kernels::quantizeInt8Groups(wanted.data(), q.data(), scales.data(),
-                                           static_cast<int>(wanted.size()), group);
+      Floats scales(static_cast<std::size_t>(rows) * y.view.groups());
+      for (int r = 0; r < rows; ++r) {
+        vitrine::kernels::quantizeInt8Groups(wanted.data() + r * stride, q.data() + r * stride,
+                                             scales.data() + r * y.view.groups(), stride,
+                                             groupColumns(stride, group));
+      }
       QVERIFY2(sameValues(y.scales(), scales), qPrintable(QString("group %1").arg(group)));
       QVERIFY2(sameBits(y.quantized(), q), qPrintable(QString("group %1").arg(group)));
+    }
+  }
+
+  void staticScalesClipAndCount_data() {
+    operationsAndSizes({{1, 1}, {3, 65}, {4, 192}, {5, 1000}, {3, 5000}});
+  }
+  void staticScalesClipAndCount() {
+    QFETCH(int, operation);
+    QFETCH(int, rows);
+    QFETCH(int, width);
+    const auto what = static_cast<Operation>(operation);
+    Random random(static_cast<std::uint64_t>(width) + 1);
+    const Floats x = troublesome(random, rows, width);
+    const DeviceRows plain = run(what, x, rows, width, RowType::kFp32, 0);
+    const Floats wanted = plain.values();
+    const int stride = plain.view.stride;
+    constexpr float kScale = 0.013F;
+    for (int group : {32, 64, 128, 0}) {
+      // The second row may be padding of a graph: written, but not counted.
+      for (const bool padded : {false, true}) {
+        std::vector<std::int32_t> positions(static_cast<std::size_t>(rows), 7);
+        if (padded && rows > 1) positions[1] = -1;
+        const auto onDevicePositions = onDevice(positions);
+        const auto use = onDevice(std::vector<cuda::StaticUse>{{100, 10, 1}});
+        const DeviceRows y = run(what, x, rows, width, RowType::kInt8, group, [&](cuda::Rows& to) {
+          to.staticScale = kScale;
+          to.use = use.data();
+          to.positions = padded ? onDevicePositions.data() : nullptr;
+        });
+        std::uint64_t values = 100, clipped = 10;
+        std::uint32_t largest = 1;
+        const auto q = y.quantized();
+        const Floats scales = y.scales();
+        for (int r = 0; r < rows; ++r) {
+          const StaticRow row = quantizedBy(kScale, wanted.data() + r * stride, stride);
+          const auto first = q.begin() + static_cast<std::ptrdiff_t>(r) * stride;
+          QVERIFY(std::equal(row.q.begin(), row.q.end(), first));
+          for (int g = 0; g < y.view.groups(); ++g) {
+            const float got = scales[static_cast<std::size_t>(r * y.view.groups() + g)];
+            QVERIFY(got == row.scale || (std::isnan(got) && std::isnan(row.scale)));
+          }
+          if (positions[static_cast<std::size_t>(r)] < 0) continue;
+          values += static_cast<std::uint64_t>(width);
+          clipped += row.clipped;
+          largest = std::max(largest, row.largest);
+        }
+        const cuda::StaticUse counted = toHost(use).front();
+        QCOMPARE(std::uint64_t{counted.values}, values);
+        QCOMPARE(std::uint64_t{counted.clipped}, clipped);
+        // Of two NaNs either may be the largest.
+        QVERIFY(counted.largest == largest ||
+                (largest > 0x7F800000U && counted.largest > 0x7F800000U));
+      }
+    }
+  }
+
+  void outlierColumnsLieBeside_data() {
+    operationsAndSizes({{1, 1}, {3, 65}, {4, 192}, {3, 1025}, {2, 5000}});
+  }
+  void outlierColumnsLieBeside() {
+    QFETCH(int, operation);
+    QFETCH(int, rows);
+    QFETCH(int, width);
+    const auto what = static_cast<Operation>(operation);
+    Random random(static_cast<std::uint64_t>(width) + 2);
+    const Floats x = troublesome(random, rows, width);
+    const DeviceRows plain = run(what, x, rows, width, RowType::kFp32, 0);
+    const Floats wanted = plain.values();
+    const int stride = plain.view.stride;
+    std::vector<std::int32_t> few, many;
+    for (int c : {0, 3, 31, 32, 62, 64, 130, 131, 1024, width - 1}) {
+      if (c < width && (few.empty() || c > few.back())) few.push_back(c);
+    }
+    for (int c = 1; c < width && many.size() < 70; c += 2) many.push_back(c);
+    for (const auto& list : {few, many}) {
+      if (list.empty()) continue;
+      Floats rest = wanted;
+      for (int r = 0; r < rows; ++r) {
+        for (int c : list) rest[static_cast<std::size_t>(r * stride + c)] = 0.0F;
+      }
+      for (const float staticScale : {0.0F, 0.013F}) {
+        for (int group : {32, 128, 0}) {
+          const OutlierColumns outliers(list, rows, stride);
+          const auto use = onDevice(std::vector<cuda::StaticUse>{{}});
+          const DeviceRows y =
+              run(what, x, rows, width, RowType::kInt8, group, [&](cuda::Rows& to) {
+                to.outliers = outliers.view;
+                to.staticScale = staticScale;
+                to.use = use.data();
+              });
+          const auto q = y.quantized();
+          const Floats scales = y.scales();
+          const auto beside = toHost(outliers.values);
+          for (int r = 0; r < rows; ++r) {
+            const float* restOfRow = rest.data() + static_cast<std::ptrdiff_t>(r) * stride;
+            std::vector<std::int8_t> row(static_cast<std::size_t>(stride));
+            if (staticScale > 0.0F) {
+              row = quantizedBy(staticScale, restOfRow, stride).q;
+            } else {
+              Floats rowScales(static_cast<std::size_t>(y.view.groups()));
+              vitrine::kernels::quantizeInt8Groups(restOfRow, row.data(), rowScales.data(), stride,
+                                                   groupColumns(stride, group));
+              const auto first = scales.begin() + static_cast<std::ptrdiff_t>(r) * y.view.groups();
+              QVERIFY(sameValues({first, first + y.view.groups()}, rowScales));
+            }
+            const auto first = q.begin() + static_cast<std::ptrdiff_t>(r) * stride;
+            QVERIFY(std::equal(row.begin(), row.end(), first));
+            for (std::size_t i = 0; i < static_cast<std::size_t>(outliers.view.stride); ++i) {
+              const float value =
+                  i < list.size() ? wanted[static_cast<std::size_t>(r * stride + list[i])] : 0.0F;
+              const float got = vitrine::kernels::halfToFloat(
+                  beside[static_cast<std::size_t>(r * outliers.view.stride) + i]);
+              QVERIFY(sameValues({got}, {vitrine::kernels::halfToFloat(
+                                            vitrine::kernels::floatToHalfSaturated(value))}));
+            }
+          }
+          const std::size_t counted = static_cast<std::size_t>(width) - list.size();
+          QCOMPARE(std::size_t{toHost(use).front().values},
+                   staticScale > 0.0F ? counted * static_cast<std::size_t>(rows) : 0);
+        }
+      }
     }
   }
 
@@ -302,6 +475,18 @@ class TestCudaRows : public QObject {
     cuda::Rows scaleless = y.view;
     scaleless.scales = nullptr;
     QVERIFY_EXCEPTION_THROWN(convert(128, scaleless, memory.data()), cuda::CudaError);
+    cuda::Rows negative = y.view;
+    negative.staticScale = -1.0F;
+    QVERIFY_EXCEPTION_THROWN(convert(128, negative, memory.data()), cuda::CudaError);
+    const OutlierColumns outliers({5}, 1, 128);
+    for (int broken = 0; broken < 3; ++broken) {
+      cuda::Rows placeless = y.view;
+      placeless.outliers = outliers.view;
+      if (broken == 0) placeless.outliers.values = nullptr;
+      if (broken == 1) placeless.outliers.stride = 32;
+      if (broken == 2) placeless.outliers.count = 129;
+      QVERIFY_EXCEPTION_THROWN(convert(128, placeless, memory.data()), cuda::CudaError);
+    }
     try {
       convert(128, odd, memory.data());
     } catch (const cuda::CudaError& error) {
