@@ -39,7 +39,7 @@ Result<cpu::Isa> chooseIsa() {
 unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bool int8) {
   unsigned formats = 0;
   const auto add = [&](const cpu::PackedMatrix& m) {
-    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(kernels, m.format, int8));
+    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(kernels, m, int8));
   };
   for (const CpuLayer& l : weights.layers) {
     for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.wGate, &l.wUp, &l.wDown}) add(*m);

@@ -115,7 +115,7 @@ void CpuPass::prepareRow(std::span<const Product> products, const ActivationSet&
   const int groups = (width + cpu::kGroup - 1) / cpu::kGroup;
   unsigned done = 0;
   for (const Product& p : products) {
-    const cpu::ActivationFormat format = cpu::activationFormat(m_kernels, p.weights->format, int8);
+    const cpu::ActivationFormat format = cpu::activationFormat(m_kernels, *p.weights, int8);
     const unsigned bit = 1U << static_cast<unsigned>(format);
     if ((done & bit) != 0) continue;
     done |= bit;
@@ -157,8 +157,7 @@ void CpuPass::multiply(std::span<const Product> products, int rows, int width, R
         continue;
       }
       const int end = std::min(begin + left, p.weights->tiles);
-      const Activations x =
-          set.view(cpu::activationFormat(m_kernels, p.weights->format, int8), groups);
+      const Activations x = set.view(cpu::activationFormat(m_kernels, *p.weights, int8), groups);
       m_kernels.matmul(
           {p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate, mine.panel.data()});
       left -= end - begin;

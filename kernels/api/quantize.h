@@ -40,6 +40,42 @@ static inline float quantizeInt8(const float* x, std::int8_t* q, int n) {
   return scale;
 }
 
+/// What a scale that was fixed beforehand met.
+struct Int8Use {
+  std::uint64_t values = 0;
+  std::uint64_t clipped = 0;  ///< |x| > 127 · scale
+  float largest = 0.0F;       ///< |x|
+};
+
+/// The same with a scale that was fixed beforehand (> 0 and invertible): what lies beyond ±127
+/// steps becomes ±127. x [n], q [n]; `use` (may be null) counts on. Returns the scale, or where x
+/// holds a NaN or an infinity, that.
+static inline float quantizeInt8Static(const float* x, std::int8_t* q, int n, float scale,
+                                       Int8Use* use) {
+  const float limit = 127.0F * scale;
+  const float inverse = 1.0F / scale;
+  std::uint32_t largest = 0;
+  std::uint64_t clipped = 0;
+  constexpr float kRound = 12582912.0F;
+  for (int i = 0; i < n; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFU;
+    largest = magnitude > largest ? magnitude : largest;
+    clipped += magnitude > std::bit_cast<std::uint32_t>(limit) ? 1U : 0U;
+    float v = x[i] * inverse;
+    v = v <= 127.0F ? v : 127.0F;
+    v = v >= -127.0F ? v : -127.0F;
+    q[i] = static_cast<std::int8_t>(static_cast<std::int32_t>((v + kRound) - kRound));
+  }
+  if (use != nullptr) {
+    use->values += static_cast<std::uint64_t>(n);
+    use->clipped += clipped;
+    if (largest > std::bit_cast<std::uint32_t>(use->largest)) {
+      use->largest = std::bit_cast<float>(largest);
+    }
+  }
+  return largest >= 0x7F800000U ? std::bit_cast<float>(largest) : scale;
+}
+
 /// A row in groups of `groupSize`; the last group may be shorter.
 /// x, q [n]; scales [ceil(n / groupSize)].
 static inline void quantizeInt8Groups(const float* x, std::int8_t* q, float* scales, int n,

@@ -51,9 +51,9 @@ const CpuKernels& kernelsFor(Isa isa) {
   return kPortableKernels;
 }
 
-ActivationFormat activationFormat(const CpuKernels& kernels, WeightFormat weights,
+ActivationFormat activationFormat(const CpuKernels& kernels, const PackedMatrix& weights,
                                   bool int8Activations) {
-  switch (weights) {
+  switch (weights.format) {
     case WeightFormat::kF32:
     case WeightFormat::kF16:
       return ActivationFormat::kF32;
@@ -64,11 +64,12 @@ ActivationFormat activationFormat(const CpuKernels& kernels, WeightFormat weight
     case WeightFormat::kQ4_1:
       break;
   }
-  return int8Activations ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
+  if (!int8Activations) return ActivationFormat::kInt16;
+  return weights.scalePerRow ? ActivationFormat::kInt8Row : ActivationFormat::kInt8;
 }
 
 std::size_t activationRowBytes(ActivationFormat format, int groups) {
-  const bool integers = format == ActivationFormat::kInt16 || format == ActivationFormat::kInt8;
+  const bool integers = format >= ActivationFormat::kInt16;
   return static_cast<std::size_t>(groups) * (integers ? 64 : kGroup * 4);
 }
 

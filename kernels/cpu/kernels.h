@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/api/quantize.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/packed_matrix.h"
 
@@ -18,8 +19,9 @@ enum class ActivationFormat : std::uint8_t {
   kBf16,   ///< rounded to bfloat16, for BF16 weights where a dot instruction for it is fast
   kInt16,  ///< groups of 32 integers of 16 bits with an FP32 scale: INT8 and 4-bit weights ("A16")
   kInt8,   ///< groups of 32 integers of 8 bits with an FP32 scale ("A8")
+  kInt8Row,  ///< integers of 8 bits with one FP32 scale, for INT8 weights with a scale a row
 };
-inline constexpr int kActivationFormats = 4;
+inline constexpr int kActivationFormats = 5;
 
 /// Rows ready for a matrix product. The bytes of `data` are the kernels' own matter.
 struct Activations {
@@ -30,6 +32,11 @@ struct Activations {
   float* scales = nullptr;          // [rows, groups], integers only
   std::int32_t* offsets = nullptr;  // [rows, groups] −128 · sum of the group's integers
   float* sums = nullptr;            // [rows, groups] scale · sum of the group's integers
+  // kInt8Row: the first of a row's [groups] in `scales` and `offsets`, for all of the row.
+
+  /// 8 bits: > 0 is the scale of every row; else each group or row has its own.
+  float fixedScale = 0.0F;
+  Int8Use* use = nullptr;  ///< counts on what a fixed scale meets; may be null
 };
 std::size_t activationRowBytes(ActivationFormat format, int groups);
 
@@ -116,8 +123,8 @@ struct CpuKernels {
   void (*attend)(const AttentionTask& task, float* out, std::ptrdiff_t outStride);
 };
 
-/// The format for a weight format; `int8Activations` matters for INT8 and 4-bit weights only.
-ActivationFormat activationFormat(const CpuKernels& kernels, WeightFormat weights,
+/// The format for a matrix; `int8Activations` matters for INT8 and 4-bit weights only.
+ActivationFormat activationFormat(const CpuKernels& kernels, const PackedMatrix& weights,
                                   bool int8Activations);
 
 /// The kernels of an instruction set that isSupported().

@@ -16,7 +16,8 @@
 namespace vitrine::kernels::cpu::avx512 {
 namespace {
 
-constexpr int kRows = 6;  // with 2 tiles: 12 int32 and 12 FP32 accumulators of 32 registers
+constexpr int kRows = 6;     // with 2 tiles: 12 int32 and 12 FP32 accumulators of 32 registers
+constexpr int kSumRows = 8;  // with 2 tiles; 12 run out of registers for addresses
 
 inline __m512i broadcast(const std::byte* p) {
   std::int32_t v;
@@ -55,6 +56,25 @@ inline __attribute__((always_inline)) void dotGroup(const std::byte* const (&w)[
         const __m512i second = broadcast(x[m] + xOffset + 16 + quad * 4);
         for (int t = 0; t < T; ++t) acc[m][t] = _mm512_dpbusd_epi32(acc[m][t], high[t], second);
       }
+    }
+  }
+}
+
+template <int T, int M>
+inline __attribute__((always_inline)) void storeSums(const MatmulParams& p, int tile, int row,
+                                                     const __m512 (&sums)[M][T]) {
+  const __m512 outputScale = _mm512_set1_ps(p.weights->outputScale);
+  for (int t = 0; t < T; ++t) {
+    const int first = (tile + t) * kTileRows;
+    const int left = p.weights->rows - first;
+    const int count = left < kTileRows ? left : kTileRows;
+    if (count <= 0) continue;
+    const auto lanes = static_cast<__mmask16>((1U << count) - 1U);
+    for (int m = 0; m < M; ++m) {
+      float* y = p.y + p.yStride * (row + m) + first;
+      __m512 v = _mm512_mul_ps(sums[m][t], outputScale);
+      if (p.accumulate) v = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, y), v);
+      _mm512_mask_storeu_ps(y, lanes, v);
     }
   }
 }
@@ -135,19 +155,66 @@ inline __attribute__((always_inline)) void block(const MatmulParams& p, int tile
     for (int m = 0; m < M; ++m) x[m] += kXBytes;
   }
 
-  const __m512 outputScale = _mm512_set1_ps(w.outputScale);
-  for (int t = 0; t < T; ++t) {
-    const int first = (tile + t) * kTileRows;
-    const int count = w.rows - first < kTileRows ? w.rows - first : kTileRows;
-    if (count <= 0) continue;
-    const auto lanes = static_cast<__mmask16>((1U << count) - 1U);
-    for (int m = 0; m < M; ++m) {
-      float* y = p.y + p.yStride * (row + m) + first;
-      __m512 v = _mm512_mul_ps(sums[m][t], outputScale);
-      if (p.accumulate) v = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, y), v);
-      _mm512_mask_storeu_ps(y, lanes, v);
+  storeSums<T, M>(p, tile, row, sums);
+}
+
+/// One sum over all columns: INT8 with one scale a row on both sides.
+template <int T, int M>
+__attribute__((noinline)) void sumBlock(const MatmulParams& p, int tile, int row) {
+  const PackedMatrix& w = *p.weights;
+  const Activations& in = *p.x;
+  const std::byte* data[T];
+  for (int t = 0; t < T; ++t) data[t] = w.tile(tile + t) + w.dataOffset;
+  const std::byte* x[M];
+  for (int m = 0; m < M; ++m) x[m] = in.data + in.rowBytes * static_cast<std::size_t>(row + m);
+  __m512i acc[M][T];
+  __m512i second[M][T];  // of every other group: one row alone would wait for its own sums
+  for (int m = 0; m < M; ++m) {
+    for (int t = 0; t < T; ++t) acc[m][t] = second[m][t] = _mm512_setzero_si512();
+  }
+  const auto group = [&](__m512i(&to)[M][T]) __attribute__((always_inline)) {
+    dotGroup<WeightFormat::kInt8, T, M>(data, x, 0, to);
+    for (int t = 0; t < T; ++t) data[t] += 512;
+    for (int m = 0; m < M; ++m) x[m] += 32;
+  };
+  int g = 0;
+  if constexpr (M == 1) {
+    for (; g + 2 <= w.groups; g += 2) {
+      group(acc);
+      group(second);
     }
   }
+  for (; g < w.groups; ++g) group(acc);
+
+  __m512 sums[M][T];
+  for (int m = 0; m < M; ++m) {
+    const std::size_t at = static_cast<std::size_t>(row + m) * static_cast<std::size_t>(w.groups);
+    const __m512i offset = _mm512_set1_epi32(in.offsets[at]);
+    const __m512 xScale = _mm512_set1_ps(in.scales[at]);
+    for (int t = 0; t < T; ++t) {
+      const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(acc[m][t], second[m][t]), offset);
+      const auto* at16 = reinterpret_cast<const __m256i*>(w.tile(tile + t));
+      const __m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256(at16));
+      sums[m][t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, xScale));
+    }
+  }
+  storeSums<T, M>(p, tile, row, sums);
+}
+
+template <int T, int M>
+inline void sumRowsFrom(const MatmulParams& p, int tile, int row) {
+  for (; row + M <= p.nRows; row += M) sumBlock<T, M>(p, tile, row);
+  if constexpr (M > 1) {
+    if (row < p.nRows) sumRowsFrom<T, M - 1>(p, tile, row);
+  }
+}
+
+inline void sumProduct(const MatmulParams& p) {
+  int tile = p.tileBegin;
+  if (p.nRows <= 2) {
+    for (; tile + 4 <= p.tileEnd; tile += 4) sumRowsFrom<4, 2>(p, tile, 0);
+  }
+  for (; tile < p.tileEnd; tile += 2) sumRowsFrom<2, kSumRows>(p, tile, 0);
 }
 
 template <WeightFormat W, bool Narrow, int M>
@@ -182,7 +249,7 @@ void matmulInteger(const MatmulParams& p) {
       product<WeightFormat::kQ4_1>(p);
       return;
     default:
-      product<WeightFormat::kInt8>(p);
+      p.x->format == ActivationFormat::kInt8Row ? sumProduct(p) : product<WeightFormat::kInt8>(p);
       return;
   }
 }

@@ -31,7 +31,9 @@ void packInt8Row(const float* x, const PackedMatrix& to, int lane, std::byte* ou
   const int padded = to.groups * kGroup;
   for (int first = 0, s = 0; first < padded; first += width, ++s) {
     const int count = std::min(width, padded - first);
-    const Int8Scale scale = int8WeightScale(x + first, count, to.outputScale, largest);
+    const Int8Scale scale = to.tensorLargest > 0.0F
+                                ? int8ScaleOf(to.tensorLargest, to.outputScale, largest)
+                                : int8WeightScale(x + first, count, to.outputScale, largest);
     store(out + (static_cast<std::size_t>(s) * kTileRows + lane) * 2, scale.stored);
     for (int i = 0; i < count; ++i) {
       const int q = int8Weight(x[first + i], scale.value) + 128;
@@ -69,13 +71,24 @@ void packBlocks(const std::byte* blocks, TensorType type, const PackedMatrix& to
   }
 }
 
-bool isBlockType(TensorType type) {
-  return tensorTypeInfo(type).blockValues > 1;
+/// Whether the packed form holds the file's own blocks.
+bool isNativeBlocks(const FileMatrix& from, const PackedMatrix& to) {
+  if (to.format == WeightFormat::kInt8) {
+    return keepsFileInt8(from.type, !to.scalePerRow && to.groupsPerScale == 1,
+                         from.change.any() || from.columns != nullptr);
+  }
+  return to.format == WeightFormat::kQ4_0 || to.format == WeightFormat::kQ4_1;
 }
 
-/// Whether the packed form holds the file's own bits.
-bool isNativeBlocks(const FileMatrix& from, const PackedMatrix& to) {
-  return isBlockType(from.type) && nativeFormat(from.type) == to.format && to.groupsPerScale == 1;
+/// A row of the file as it is to be held, padded with zeros to `padded` columns.
+void loadRow(const FileMatrix& from, int r, float* row, int padded) {
+  reference::dequantize(from.type, from.data + from.rowBytes * static_cast<std::size_t>(r), row,
+                        from.cols);
+  from.change.apply(r, row, from.cols);
+  // Ascending: a column never comes from one that was written over.
+  for (int i = 0; from.columns != nullptr && i < from.columnCount; ++i)
+    row[i] = row[from.columns[i]];
+  std::fill(row + from.packedCols(), row + padded, 0.0F);
 }
 
 }  // namespace
@@ -120,8 +133,8 @@ PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSi
   PackedMatrix m;
   m.format = format;
   m.rows = from.rows;
-  m.cols = from.cols;
-  m.groups = (from.cols + kGroup - 1) / kGroup;
+  m.cols = from.packedCols();
+  m.groups = (m.cols + kGroup - 1) / kGroup;
   m.tiles =
       static_cast<int>(roundUp(static_cast<std::size_t>(from.rows), 2 * kTileRows)) / kTileRows;
   const auto groups = static_cast<std::size_t>(m.groups);
@@ -137,10 +150,9 @@ PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSi
       valueBytes = columns * kTileRows * 2;
       break;
     case WeightFormat::kInt8:
-      m.groupsPerScale = groupSize / kGroup;
-      if (from.type != TensorType::kQ8_0 || m.groupsPerScale != 1) {
-        m.outputScale = kUsualOutputScale;
-      }
+      m.scalePerRow = groupSize == kWholeRow;
+      m.groupsPerScale = m.scalePerRow ? m.groups : groupSize / kGroup;
+      if (!isNativeBlocks(from, m)) m.outputScale = kUsualOutputScale;
       valueBytes = columns * kTileRows;
       scaleBytes = (groups + m.groupsPerScale - 1) / m.groupsPerScale * kTileRows * 2;
       break;
@@ -158,6 +170,19 @@ PackedMatrix planMatrix(const FileMatrix& from, WeightFormat format, int groupSi
   return m;
 }
 
+std::size_t packScratchFloats(const FileMatrix& from) {
+  return roundUp(static_cast<std::size_t>(from.cols), kGroup);
+}
+
+float tileLargest(const FileMatrix& from, int tile, float* row) {
+  float largest = 0.0F;
+  for (int r = tile * kTileRows; r < std::min((tile + 1) * kTileRows, from.rows); ++r) {
+    loadRow(from, r, row, from.packedCols());
+    largest = std::max(largest, largestMagnitude(row, from.packedCols()));
+  }
+  return largest;
+}
+
 PackReport packTile(const FileMatrix& from, const PackedMatrix& to, int tile, std::byte* out,
                     float* row) {
   PackReport report;
@@ -166,13 +191,11 @@ PackReport packTile(const FileMatrix& from, const PackedMatrix& to, int tile, st
   for (int lane = 0; lane < kTileRows; ++lane) {
     const int r = tile * kTileRows + lane;
     if (r >= from.rows) break;  // zeros; scales of zero make any stored value zero
-    const std::byte* source = from.data + from.rowBytes * static_cast<std::size_t>(r);
     if (isNativeBlocks(from, to)) {
-      packBlocks(source, from.type, to, lane, out);
+      packBlocks(from.data + from.rowBytes * static_cast<std::size_t>(r), from.type, to, lane, out);
       continue;
     }
-    reference::dequantize(from.type, source, row, from.cols);
-    std::fill(row + from.cols, row + padded, 0.0F);
+    loadRow(from, r, row, padded);
     switch (to.format) {
       case WeightFormat::kF32:
         for (int c = 0; c < padded; ++c) {

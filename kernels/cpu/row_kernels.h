@@ -1,6 +1,8 @@
 // Norm, gated activation and preparation of activations: one row at a time. Included once by each
 // rows_<instruction set>.cpp, after its simd_*.h, with VITRINE_CPU_NAMESPACE set.
 
+#include <bit>
+
 #include "kernels/cpu/kernel_functions.h"
 #include "kernels/cpu/vector_math.h"
 
@@ -21,6 +23,20 @@ inline void storeSome(float* p, F v, int n) {
   n == 16 ? Simd::store(p, v) : Simd::storeFirst(p, v, n);
 }
 
+/// Calls body(group, a, b) with the two halves of each group of 32, padded with zeros.
+template <typename Body>
+inline void forGroups(const float* x, int n, int groups, Body body) {
+  for (int g = 0; g < groups; ++g) {
+    const int left = n - g * kGroup;
+    const float* p = x + g * kGroup;
+    const F a = left >= 16 ? Simd::load(p) : Simd::loadFirst(p, left);
+    const F b = left >= 32   ? Simd::load(p + 16)
+                : left <= 16 ? Simd::zero()
+                             : Simd::loadFirst(p + 16, left - 16);
+    body(g, a, b);
+  }
+}
+
 /// Integers up to `limit` in magnitude: scale = max|x| / limit, q = round(x / scale).
 template <bool Narrow>
 inline void prepareIntegers(const float* x, int n, const Activations& to, int row) {
@@ -28,13 +44,7 @@ inline void prepareIntegers(const float* x, int n, const Activations& to, int ro
   constexpr std::size_t kBytes = Narrow ? Simd::kInt8GroupBytes : 64;
   std::byte* data = to.data + to.rowBytes * static_cast<std::size_t>(row);
   const std::size_t first = static_cast<std::size_t>(row) * static_cast<std::size_t>(to.groups);
-  for (int g = 0; g < to.groups; ++g) {
-    const int left = n - g * kGroup;
-    const float* p = x + g * kGroup;
-    const F a = left >= 16 ? Simd::load(p) : Simd::loadFirst(p, left);
-    const F b = left >= 32   ? Simd::load(p + 16)
-                : left <= 16 ? Simd::zero()
-                             : Simd::loadFirst(p + 16, left - 16);
+  forGroups(x, n, to.groups, [&](int g, F a, F b) {
     const float largest = Simd::largestMagnitude(Simd::maxMagnitude(Simd::abs(a), Simd::abs(b)));
     float scale = largest / kLimit;
     float inverse = 1.0F / scale;
@@ -51,7 +61,63 @@ inline void prepareIntegers(const float* x, int n, const Activations& to, int ro
     to.scales[first + g] = scale;
     to.offsets[first + g] = -128 * sum;
     to.sums[first + g] = scale * static_cast<float>(sum);
+  });
+}
+
+/// Counts what a fixed scale meets; values beyond it are few, most rows have none.
+inline void countUse(const float* x, int n, float scale, float largest, Int8Use& use) {
+  use.values += static_cast<std::uint64_t>(n);
+  if (std::bit_cast<std::uint32_t>(largest) > std::bit_cast<std::uint32_t>(use.largest)) {
+    use.largest = largest;  // as integers: a NaN is the largest
   }
+  const float limit = 127.0F * scale;
+  if (largest <= limit) return;
+  std::uint32_t clipped = 0;
+  for (int i = 0; i < n; ++i) clipped += __builtin_fabsf(x[i]) <= limit ? 0U : 1U;
+  use.clipped += clipped;
+}
+
+/// 8 bits with one scale for the row, found in it or fixed beforehand: quantizeInt8() and
+/// quantizeInt8Static() of kernels/api/quantize.h, to the same integers. `perRow`: one offset for
+/// the row; else the groups have theirs and all the same scale.
+inline void prepareRow(const float* x, int n, const Activations& to, int row, bool perRow) {
+  std::byte* data = to.data + to.rowBytes * static_cast<std::size_t>(row);
+  const std::size_t first = static_cast<std::size_t>(row) * static_cast<std::size_t>(to.groups);
+  F magnitudes = Simd::zero();
+  forGroups(x, n, to.groups, [&](int, F a, F b) {
+    magnitudes = Simd::maxMagnitude(magnitudes, Simd::maxMagnitude(Simd::abs(a), Simd::abs(b)));
+  });
+  const float largest = Simd::largestMagnitude(magnitudes);
+  const bool broken = !(largest <= 3.4028235e38F);  // a NaN or an infinity
+  const bool fixed = to.fixedScale > 0.0F;
+  if (fixed && to.use != nullptr) countUse(x, n, to.fixedScale, largest, *to.use);
+  float scale = fixed ? to.fixedScale : largest / 127.0F;
+  float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
+  if (inverse > 3.4028235e38F) scale = inverse = 0.0F;  // too small to invert: zeros
+  if (broken) scale = largest;                          // seen, not hidden
+  const F factor = Simd::set1(inverse);
+  const F most = Simd::set1(127.0F);
+  const F least = Simd::set1(-127.0F);
+  Simd::I total = Simd::toInt(Simd::zero());
+  forGroups(x, n, to.groups, [&](int g, F a, F b) {
+    const F clippedA = Simd::max(Simd::min(Simd::mul(a, factor), most), least);
+    const F clippedB = Simd::max(Simd::min(Simd::mul(b, factor), most), least);
+    const Simd::I qa = Simd::toInt(clippedA);
+    const Simd::I qb = Simd::toInt(clippedB);
+    Simd::storeInt8(data + static_cast<std::size_t>(g) * Simd::kInt8GroupBytes, qa, qb);
+    const Simd::I both = Simd::addInt(qa, qb);
+    if (perRow) {
+      total = Simd::addInt(total, both);
+      return;
+    }
+    const std::int32_t sum = Simd::sumInt(both);
+    to.scales[first + g] = scale;
+    to.offsets[first + g] = -128 * sum;
+    to.sums[first + g] = scale * static_cast<float>(sum);
+  });
+  if (!perRow) return;
+  to.scales[first] = scale;
+  to.offsets[first] = -128 * Simd::sumInt(total);
 }
 
 }  // namespace
@@ -127,26 +193,29 @@ void prepare(const float* x, int n, const Activations& to, int row) {
       prepareIntegers<false>(x, n, to, row);
       return;
     case ActivationFormat::kInt8:
-      prepareIntegers<true>(x, n, to, row);
+      if (to.fixedScale > 0.0F) {
+        prepareRow(x, n, to, row, false);
+      } else {
+        prepareIntegers<true>(x, n, to, row);
+      }
+      return;
+    case ActivationFormat::kInt8Row:
+      prepareRow(x, n, to, row, true);
       return;
     case ActivationFormat::kF32:
     case ActivationFormat::kBf16:
       break;
   }
-  for (int i = 0; i < to.groups * kGroup; i += kGroup) {
-    const int left = n - i;
-    const F a = left >= 16 ? Simd::load(x + i) : Simd::loadFirst(x + i, left);
-    const F b = left >= 32   ? Simd::load(x + i + 16)
-                : left <= 16 ? Simd::zero()
-                             : Simd::loadFirst(x + i + 16, left - 16);
+  forGroups(x, n, to.groups, [&](int g, F a, F b) {
+    const std::ptrdiff_t i = std::ptrdiff_t{g} * kGroup;
     if (!Simd::kDotsBf16 || to.format == ActivationFormat::kF32) {
       auto* out = reinterpret_cast<float*>(data) + i;
       Simd::store(out, a);
       Simd::store(out + 16, b);
     } else {
-      Simd::storeBf16(data + static_cast<std::size_t>(i) * 2, a, b);
+      Simd::storeBf16(data + i * 2, a, b);
     }
-  }
+  });
 }
 
 }  // namespace VITRINE_CPU_NAMESPACE

@@ -1,5 +1,6 @@
 #include "kernels/reference/reference.h"
 
+#include <cmath>
 #include <vector>
 
 #include "kernels/api/quantize.h"
@@ -93,6 +94,31 @@ void linearInt8Activations(const float* x, const Int8Matrix& weight, const float
         sum += sx[g] * scales[g] * static_cast<float>(products);
       }
       y[static_cast<std::size_t>(r) * weight.out + o] = sum + (bias != nullptr ? bias[o] : 0.0F);
+    }
+  }
+}
+
+void linearIntegers(const IntegerRows& x, const Int8Matrix& weight, float* y, int rows,
+                    bool fused) {
+  const int in = weight.in;
+  const int groups = x.groups(in);
+  for (int r = 0; r < rows; ++r) {
+    const std::int16_t* qx = x.q + static_cast<std::size_t>(r) * in;
+    const float* sx = x.scales + static_cast<std::size_t>(r) * groups;
+    for (int o = 0; o < weight.out; ++o) {
+      const std::int8_t* q = weight.q + static_cast<std::size_t>(o) * in;
+      const float* scales = weight.scales + static_cast<std::size_t>(o) * weight.groups();
+      float sum = 0.0F;
+      for (int g = 0; g < groups; ++g) {
+        const int begin = g * x.groupSize;
+        const int end = begin + x.groupSize < in ? begin + x.groupSize : in;
+        std::int32_t products = 0;
+        for (int i = begin; i < end; ++i) products += qx[i] * q[i];
+        const auto integer = static_cast<float>(products);
+        const float scale = scales[begin / weight.groupSize] * sx[g];
+        sum = fused ? std::fma(integer, scale, sum) : integer * scale + sum;
+      }
+      y[static_cast<std::size_t>(r) * weight.out + o] = sum;
     }
   }
 }

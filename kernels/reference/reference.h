@@ -38,6 +38,21 @@ void linearInt8(const float* x, const Int8Matrix& weight, const float* bias, flo
 void linearInt8Activations(const float* x, const Int8Matrix& weight, const float* bias, float* y,
                            int rows);
 
+/// Rows that are integers already: x[r, i] = scales[r, i / groupSize] · q[r, i]. A view.
+struct IntegerRows {
+  const std::int16_t* q = nullptr;  // [rows, in]
+  const float* scales = nullptr;    // [rows, ceil(in / groupSize)]
+  int groupSize = 32;               ///< `in`: one scale a row
+
+  int groups(int in) const { return (in + groupSize - 1) / groupSize; }
+};
+
+/// The exact integer product, the judge of the integer kernels bit for bit: sums inside a group of
+/// x in integers, each made FP32 once and multiplied by (s · sx), groups added in order. `fused`:
+/// with one rounding for a multiply and its add, as processors with such an instruction do it.
+/// Requires: weight.groupSize is a multiple of x.groupSize; 127 · max|q| · x.groupSize < 2^31.
+void linearIntegers(const IntegerRows& x, const Int8Matrix& weight, float* y, int rows, bool fused);
+
 /// x [rows, nHeads, headDim] in place; positions [rows].
 void rope(float* x, const std::int32_t* positions, const RopeParams& params);
 

@@ -78,13 +78,17 @@ void products(const cpu::CpuKernels& k) {
     TensorType file;
     cpu::WeightFormat format;
     bool int8;
+    int groupSize = 32;
   };
-  const Kind kinds[] = {{"F16", TensorType::kF16, cpu::WeightFormat::kF16, false},
-                        {"BF16", TensorType::kBF16, cpu::WeightFormat::kBf16, false},
-                        {"W8A16", TensorType::kQ8_0, cpu::WeightFormat::kInt8, false},
-                        {"W8A8", TensorType::kQ8_0, cpu::WeightFormat::kInt8, true},
-                        {"Q4_0", TensorType::kQ4_0, cpu::WeightFormat::kQ4_0, false},
-                        {"Q4_1", TensorType::kQ4_1, cpu::WeightFormat::kQ4_1, false}};
+  const Kind kinds[] = {
+      {"F16", TensorType::kF16, cpu::WeightFormat::kF16, false},
+      {"BF16", TensorType::kBF16, cpu::WeightFormat::kBf16, false},
+      {"W8A16", TensorType::kQ8_0, cpu::WeightFormat::kInt8, false},
+      {"W8A8", TensorType::kQ8_0, cpu::WeightFormat::kInt8, true},
+      {"W8A16 groups of 128", TensorType::kQ8_0, cpu::WeightFormat::kInt8, false, 128},
+      {"W8A8 per row", TensorType::kQ8_0, cpu::WeightFormat::kInt8, true, cpu::kWholeRow},
+      {"Q4_0", TensorType::kQ4_0, cpu::WeightFormat::kQ4_0, false},
+      {"Q4_1", TensorType::kQ4_1, cpu::WeightFormat::kQ4_1, false}};
   for (const Kind& kind : kinds) {
     for (auto [out, in, rows] : {std::tuple{1536, 576, 1},
                                  {49152, 576, 1},
@@ -96,9 +100,10 @@ void products(const cpu::CpuKernels& k) {
                                std::to_string(rows) + " rows";
       if (!wanted(name)) continue;
       const auto bytes = random.fileRows(kind.file, out, in, 0.1F);
-      const PackedCopy packed({kind.file, out, in, bytes.size() / out, bytes.data()}, kind.format);
+      const PackedCopy packed({kind.file, out, in, bytes.size() / out, bytes.data()}, kind.format,
+                              kind.groupSize);
       const Floats x = random.normals(static_cast<std::size_t>(rows) * in);
-      const PreparedRows prepared(k, cpu::activationFormat(k, kind.format, kind.int8), x.data(),
+      const PreparedRows prepared(k, cpu::activationFormat(k, packed.matrix, kind.int8), x.data(),
                                   rows, in);
       Floats y(static_cast<std::size_t>(rows) * out);
       Floats panel(static_cast<std::size_t>(in) * 2 * cpu::kTileRows);
@@ -164,6 +169,14 @@ void rows(const cpu::CpuKernels& k) {
   PreparedRows narrow(k, cpu::ActivationFormat::kInt8, x.data(), 1, 1536);
   row(isa + " prepare INT8 1536", 1536 * 3, 1536 * 5,
       [&] { k.prepare(x.data(), 1536, narrow.view, 0); });
+  PreparedRows perRow(k, cpu::ActivationFormat::kInt8Row, x.data(), 1, 1536);
+  row(isa + " prepare INT8 per row 1536", 1536 * 3, 1536 * 5,
+      [&] { k.prepare(x.data(), 1536, perRow.view, 0); });
+  kernels::Int8Use use;
+  perRow.view.fixedScale = 0.1F;
+  perRow.view.use = &use;
+  row(isa + " prepare INT8 fixed scale 1536", 1536 * 3, 1536 * 5,
+      [&] { k.prepare(x.data(), 1536, perRow.view, 0); });
   Floats angles(64, 0.5F);
   row(isa + " rope of a head of 64", 64 * 3, 64 * 8,
       [&] { k.rope(y.data(), angles.data(), angles.data(), 64, false); });

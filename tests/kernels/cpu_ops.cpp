@@ -71,11 +71,15 @@ Floats attention(const cpu::CpuKernels& k, const AttentionInput& in) {
 
 }  // namespace
 
-PackedCopy::PackedCopy(const cpu::FileMatrix& from, cpu::WeightFormat format, int groupSize)
+PackedCopy::PackedCopy(const cpu::FileMatrix& from, cpu::WeightFormat format, int groupSize,
+                       bool oneScale)
     : matrix(cpu::planMatrix(from, format, groupSize)) {
   std::byte* data = aligned(memory, matrix.bytes());
   matrix.data = data;
-  Floats row(static_cast<std::size_t>(matrix.groups) * cpu::kGroup);
+  Floats row(cpu::packScratchFloats(from));
+  for (int t = 0; oneScale && t < matrix.tiles; ++t) {
+    matrix.tensorLargest = std::max(matrix.tensorLargest, cpu::tileLargest(from, t, row.data()));
+  }
   for (int t = 0; t < matrix.tiles; ++t) {
     cpu::packTile(from, matrix, t, data + matrix.tileBytes * static_cast<std::size_t>(t),
                   row.data());
@@ -83,7 +87,7 @@ PackedCopy::PackedCopy(const cpu::FileMatrix& from, cpu::WeightFormat format, in
 }
 
 PreparedRows::PreparedRows(const cpu::CpuKernels& k, cpu::ActivationFormat format, const float* x,
-                           int rows, int width) {
+                           int rows, int width, float fixedScale, kernels::Int8Use* use) {
   view.format = format;
   view.groups = (width + cpu::kGroup - 1) / cpu::kGroup;
   view.rowBytes = cpu::activationRowBytes(format, view.groups);
@@ -95,14 +99,16 @@ PreparedRows::PreparedRows(const cpu::CpuKernels& k, cpu::ActivationFormat forma
   view.scales = scales.data();
   view.sums = sums.data();
   view.offsets = offsets.data();
+  view.fixedScale = fixedScale;
+  view.use = use;
   for (int r = 0; r < rows; ++r)
     k.prepare(x + static_cast<std::ptrdiff_t>(r) * width, width, view, r);
 }
 
 Floats multiply(const cpu::CpuKernels& k, const cpu::PackedMatrix& weights, const float* x,
-                int rows, bool int8Activations) {
-  const PreparedRows prepared(k, cpu::activationFormat(k, weights.format, int8Activations), x, rows,
-                              weights.cols);
+                int rows, bool int8Activations, float fixedScale) {
+  const PreparedRows prepared(k, cpu::activationFormat(k, weights, int8Activations), x, rows,
+                              weights.cols, fixedScale);
   Floats y(static_cast<std::size_t>(rows) * weights.rows);
   Floats panel(static_cast<std::size_t>(weights.groups) * cpu::kGroup * 2 * cpu::kTileRows);
   k.matmul({&weights, 0, weights.tiles, &prepared.view, rows, y.data(), weights.rows, false,

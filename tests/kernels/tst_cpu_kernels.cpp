@@ -34,15 +34,19 @@ struct Kind {
   WeightFormat format;
   int groupSize;
 };
-constexpr Kind kKinds[] = {{"F32", TensorType::kF32, WeightFormat::kF32, 32},
-                           {"F16", TensorType::kF16, WeightFormat::kF16, 32},
-                           {"BF16", TensorType::kBF16, WeightFormat::kBf16, 32},
-                           {"Q8_0", TensorType::kQ8_0, WeightFormat::kInt8, 32},
-                           {"Q4_0", TensorType::kQ4_0, WeightFormat::kQ4_0, 32},
-                           {"Q4_1", TensorType::kQ4_1, WeightFormat::kQ4_1, 32},
-                           {"INT8 of F32", TensorType::kF32, WeightFormat::kInt8, 32},
-                           {"INT8 of F32, groups of 64", TensorType::kF32, WeightFormat::kInt8, 64},
-                           {"INT8 of Q4_1", TensorType::kQ4_1, WeightFormat::kInt8, 32}};
+constexpr Kind kKinds[] = {
+    {"F32", TensorType::kF32, WeightFormat::kF32, 32},
+    {"F16", TensorType::kF16, WeightFormat::kF16, 32},
+    {"BF16", TensorType::kBF16, WeightFormat::kBf16, 32},
+    {"Q8_0", TensorType::kQ8_0, WeightFormat::kInt8, 32},
+    {"Q4_0", TensorType::kQ4_0, WeightFormat::kQ4_0, 32},
+    {"Q4_1", TensorType::kQ4_1, WeightFormat::kQ4_1, 32},
+    {"INT8 of F32", TensorType::kF32, WeightFormat::kInt8, 32},
+    {"INT8 of F32, groups of 64", TensorType::kF32, WeightFormat::kInt8, 64},
+    {"INT8 of F32, groups of 128", TensorType::kF32, WeightFormat::kInt8, 128},
+    {"INT8 of F32, a scale a row", TensorType::kF32, WeightFormat::kInt8, 0},
+    {"INT8 of Q8_0, a scale a row", TensorType::kQ8_0, WeightFormat::kInt8, 0},
+    {"INT8 of Q4_1", TensorType::kQ4_1, WeightFormat::kInt8, 32}};
 
 /// W[r, c] as the packed bytes say, read by the description in packed_matrix.h.
 double packedValue(const cpu::PackedMatrix& m, int r, int c) {
@@ -113,15 +117,16 @@ class TestCpuKernels : public QObject {
       QCOMPARE(m.tiles % 2, 0);
       QVERIFY(m.tiles * 16 >= rows && m.tileBytes % 64 == 0);
       Floats values(static_cast<std::size_t>(cols));
-      const bool exact = k.format == cpu::nativeFormat(k.file);
+      const bool exact = k.format == cpu::nativeFormat(k.file) && k.groupSize == 32;
+      const int group = k.groupSize == cpu::kWholeRow ? cols : k.groupSize;
       for (int r = 0; r < rows; ++r) {
         kernels::reference::dequantize(k.file, bytes.data() + rowBytes * r, values.data(), cols);
         for (int c = 0; c < cols; ++c) {
           double allowed = 0.0;
-          if (!exact || k.groupSize == 64) {
+          if (!exact) {
             float largest = 0.0F;
-            const int first = c / k.groupSize * k.groupSize;
-            for (int j = first; j < std::min(first + k.groupSize, cols); ++j) {
+            const int first = c / group * group;
+            for (int j = first; j < std::min(first + group, cols); ++j) {
               largest = std::max(largest, std::fabs(values[j]));
             }
             allowed = largest / 127.0 * 0.5 * 1.002;  // half a step; FP16 scales are rounded up
@@ -205,10 +210,11 @@ class TestCpuKernels : public QObject {
         std::vector<double> seen(x.begin() + r * in, x.begin() + (r + 1) * in);
         if (k.format >= WeightFormat::kInt8) {
           const double limit = int8 ? 127.0 : 32512.0;
-          for (int g = 0; g < in; g += 32) {
+          const int width = int8 && packed.matrix.scalePerRow ? in : 32;
+          for (int g = 0; g < in; g += width) {
             double largest = 0.0;
-            for (int i = g; i < g + 32; ++i) largest = std::max(largest, std::fabs(seen[i]));
-            for (int i = g; i < g + 32; ++i) {
+            for (int i = g; i < g + width; ++i) largest = std::max(largest, std::fabs(seen[i]));
+            for (int i = g; i < g + width; ++i) {
               seen[i] = std::nearbyint(seen[i] / largest * limit) * largest / limit;
             }
           }
@@ -275,7 +281,7 @@ class TestCpuKernels : public QObject {
         const PackedCopy packed({k.file, out, in, fileRowBytes(k.file, in), bytes.data()}, k.format,
                                 k.groupSize);
         const Floats x = random.normals(static_cast<std::size_t>(rows) * in);
-        const PreparedRows prepared(kernels, cpu::activationFormat(kernels, k.format, false),
+        const PreparedRows prepared(kernels, cpu::activationFormat(kernels, packed.matrix, false),
                                     x.data(), rows, in);
         Floats y(static_cast<std::size_t>(rows) * stride, 7.0F);
         const Floats plain = multiply(kernels, packed.matrix, x.data(), rows, false);
