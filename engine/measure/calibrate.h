@@ -24,8 +24,10 @@ struct CalibrationOptions {
 };
 
 /// Runs texts through a model and notes the ranges of its activations. `backend` holds the weights
-/// without INT8 activations; its cache is configured (and so emptied). Ends in kInvalidArgument
-/// where there is nothing to read, in what the backend reports, or in kCancelled.
+/// without INT8 activations, smoothing and keys per channel (their ranges would be other ones); its
+/// cache is configured (and so emptied). Where the model wants a bos, each window begins with it.
+/// Ends in kInvalidArgument where there is nothing to read, in what the backend reports, or in
+/// kCancelled.
 Result<CalibrationPtr> calibrate(Backend& backend, const Model& model,
                                  std::span<const CalibrationText> texts,
                                  const CalibrationOptions& options, const Progress& progress = {},

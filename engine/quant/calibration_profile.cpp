@@ -68,7 +68,10 @@ class Hash {
     number(static_cast<std::uint64_t>(values.size()));
     bytes(values.data(), values.size_bytes());
   }
-  void text(const std::string& value) { numbers(std::span(value.data(), value.size())); }
+  void text(const std::string& value) {
+    const std::string written = validUtf8(value);  // as a file holds it
+    numbers(std::span(written.data(), written.size()));
+  }
   std::string hex() const {
     const XXH128_hash_t digest = XXH3_128bits_digest(&m_state);
     return fmt::format("{:016x}{:016x}", digest.high64, digest.low64);
