@@ -41,6 +41,7 @@
 #include "ui/inspector/inspector_panel.h"
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
+#include "ui/precision/range_guard.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/sidebar/side_bar.h"
 #include "ui/theme/theme.h"
@@ -174,6 +175,7 @@ void MainWindow::buildLayout() {
   m_inspectorPlace->layout()->addWidget(makeLine(m_inspectorPlace, Qt::Vertical));
   m_inspector = new InspectorPanel(m_services.engine, m_services.settings, m_inspectorPlace);
   m_inspectorPlace->layout()->addWidget(m_inspector);
+  guardRanges();
 
   const auto sideButton = [this](const QString& name) {
     auto* button = new QToolButton(m_chatPlace);
@@ -247,6 +249,7 @@ void MainWindow::showSession(app::ChatSession* session) {
   m_chat->setSession(session);
   m_inspector->setSession(session);
   m_comparePage->setSession(session);
+  m_rangeGuard->setSession(session);
   m_sideBar->setCurrent(session ? session->conversation().id : 0);
   if (session) {
     connect(session, &app::ChatSession::contextUsage, this, &MainWindow::updateContext);

@@ -15,6 +15,9 @@ class QToolButton;
 namespace vitrine::app {
 class ChatSession;
 class LocalServer;
+namespace studio {
+class ProfileList;
+}
 }  // namespace vitrine::app
 
 namespace vitrine::ui {
@@ -26,6 +29,7 @@ class InspectorPanel;
 class LabPage;
 class ModelOpener;
 class ModelsPage;
+class RangeGuard;
 class SideBar;
 class TopBar;
 
@@ -57,6 +61,7 @@ class MainWindow final : public QMainWindow {
   ModelsPage* modelsPage() const { return m_modelsPage; }
   LabPage* labPage() const { return m_labPage; }
   ComparePage* comparePage() const { return m_comparePage; }
+  RangeGuard* rangeGuard() const { return m_rangeGuard; }
   bool isModelsPageShown() const;
   /// Shows a page in place of the chat; Escape, its closeWanted() or opening a chat ends it.
   void openPage(QWidget* page);
@@ -78,6 +83,7 @@ class MainWindow final : public QMainWindow {
   void keepArchive();
   void buildLayout();
   void addPages();
+  void guardRanges();
   void buildShortcuts();
   void connectParts();
   void applySettings();
@@ -118,6 +124,8 @@ class MainWindow final : public QMainWindow {
   ComparePage* m_comparePage = nullptr;
   ExportMenu* m_exportMenu = nullptr;
   app::LocalServer* m_server = nullptr;
+  app::studio::ProfileList* m_profiles = nullptr;
+  RangeGuard* m_rangeGuard = nullptr;
   bool m_sideBarWanted = true;
   bool m_inspectorWanted = true;
   bool m_inspectorFirst = false;  ///< asked for in a narrow window: it goes before the side bar

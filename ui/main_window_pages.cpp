@@ -4,15 +4,18 @@
 
 #include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
+#include "app/studio/profile_list.h"
 #include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
 #include "ui/compare/compare_page.h"
 #include "ui/composer/composer.h"
 #include "ui/context/context_dialog.h"
+#include "ui/inspector/inspector_panel.h"
 #include "ui/lab/lab_page.h"
 #include "ui/main_window.h"
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
+#include "ui/precision/range_guard.h"
 #include "ui/sidebar/side_bar.h"
 #include "ui/topbar/top_bar.h"
 
@@ -37,6 +40,13 @@ void MainWindow::addPages() {
                       [this] { openPage(m_comparePage); });
   m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
   m_sideBar->addEntry(tr("Settings"), QStringLiteral("Ctrl+,"), [this] { openSettings(); });
+}
+
+/// Calibration profiles can be chosen in the inspector, and layers that leave one are told of.
+void MainWindow::guardRanges() {
+  m_profiles = new app::studio::ProfileList(m_services.paths.calibration(), this);
+  m_inspector->setProfiles(m_profiles);
+  m_rangeGuard = new RangeGuard(m_services.engine, m_services.settings, *m_profiles, m_chatPlace);
 }
 
 void MainWindow::noteLoadFailure(const std::filesystem::path& path, const QString& message, bool) {

@@ -16,7 +16,7 @@
 #include "ui/inspector/latency/turn_table.h"
 #include "ui/inspector/latency/waterfall.h"
 #include "ui/inspector/precision/precision_tab.h"
-#include "ui/inspector/precision/weight_sizes.h"
+#include "ui/precision/weight_sizes.h"
 #include "ui/theme/theme.h"
 
 using namespace vitrine;

@@ -6,6 +6,7 @@
 #include "app/chat/engine_client.h"
 #include "app/settings.h"
 #include "app/text.h"
+#include "ui/precision/precision_choices.h"
 
 namespace vitrine::ui {
 
@@ -14,10 +15,7 @@ engine::EngineConfig wantedConfig(const app::EngineClient& engine, const app::Se
 }
 
 void switchEngine(app::EngineClient& engine, app::Settings& settings, engine::EngineConfig config) {
-  // INT8 activations exist only with INT8 weights; the weights' switch decides.
-  if (config.precision.weights != engine::WeightMode::kInt8) {
-    config.precision.activations = engine::ActivationMode::kFp16;
-  }
+  config = withoutStrayModes(std::move(config));
   settings.setEngineConfig(config);
   if ((engine.info() || engine.isLoading()) && !(config == engine.config())) {
     engine.reconfigure(config);

@@ -68,6 +68,13 @@ QString percentText(double share) {
   return fixed(percent, percent < 99.95 ? 1 : 0) + QStringLiteral(" %");
 }
 
+QString smallShareText(double share) {
+  constexpr double kLeast = 1e-5;
+  if (share <= 0) return QStringLiteral("0 %");
+  if (share < kLeast) return QStringLiteral("< 0.001 %");
+  return QStringLiteral("%1 %").arg(share * 100, 0, 'f', share < 1e-3 ? 3 : share < 1e-2 ? 2 : 1);
+}
+
 QString rateText(double tokensPerSecond) {
   const int decimals = tokensPerSecond < 99.95 ? 1 : 0;
   return fixed(tokensPerSecond, decimals) + QStringLiteral(" tok/s");

@@ -25,6 +25,8 @@ QString pluralText(qint64 count, const QString& one, const QString& many);
 QString millisecondsText(double milliseconds);
 /// "1.2 %" from a share of 0.012
 QString percentText(double share);
+/// For shares that are mostly tiny: "0.012 %", "< 0.001 %", "0 %".
+QString smallShareText(double share);
 /// "107 tok/s", "9.4 tok/s"
 QString rateText(double tokensPerSecond);
 

@@ -10,6 +10,7 @@
 #include "app/chat/chat_session.h"
 #include "app/chat/prompt_messages.h"
 #include "app/settings.h"
+#include "app/studio/profile_list.h"
 #include "engine/model/model.h"
 #include "ui/common/engine_switching.h"
 #include "ui/common/toast.h"
@@ -92,6 +93,7 @@ InspectorPanel::InspectorPanel(app::EngineClient& engine, app::Settings& setting
       if (m_session) m_session->cancelCacheProof();
     });
     connect(tab, &InspectorTab::stateWanted, this, &InspectorPanel::refreshSoon);
+    connect(tab, &InspectorTab::studioWanted, this, &InspectorPanel::studioWanted);
     connect(tab, &InspectorTab::messageWanted, this, &InspectorPanel::messageWanted);
     connect(tab, &InspectorTab::blockTextWanted, this, &InspectorPanel::readBlock);
     auto* scroll = new QScrollArea(m_pages);
@@ -195,6 +197,12 @@ void InspectorPanel::setChatLengths(std::function<std::vector<int>()> lengths) {
   refreshSoon();
 }
 
+void InspectorPanel::setProfiles(app::studio::ProfileList* profiles) {
+  m_profiles = profiles;
+  connect(profiles, &app::studio::ProfileList::changed, this, &InspectorPanel::refreshSoon);
+  refreshSoon();
+}
+
 void InspectorPanel::showTab(const QString& name) {
   for (int i = 0; i < int(std::size(kTabs)); ++i) {
     if (name == QLatin1String(kTabs[i].name)) m_tabs->setCurrentIndex(i);
@@ -252,6 +260,7 @@ void InspectorPanel::refresh() {
   m_state.model = m_engine.model();
   m_state.wanted = wantedConfig(m_engine, m_settings);
   m_state.loading = m_engine.isLoading();
+  if (m_profiles) m_state.profiles = m_profiles->profiles();
   if (m_turnsChanged) collectTurns();
   m_state.proof = m_session ? m_session->cacheProof() : app::CacheProofState{};
   m_state.proofSeconds = m_session ? m_session->cacheProofSeconds() : 0;

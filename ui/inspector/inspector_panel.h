@@ -14,6 +14,9 @@ namespace vitrine::app {
 class ChatSession;
 class EngineClient;
 class Settings;
+namespace studio {
+class ProfileList;
+}
 }  // namespace vitrine::app
 
 namespace vitrine::ui {
@@ -36,6 +39,9 @@ class InspectorPanel final : public QWidget {
   /// Tokens of each of the person's chats; asked for when turns have changed.
   void setChatLengths(std::function<std::vector<int>()> lengths);
 
+  /// The calibration profiles that can be chosen. Requires: it outlives the panel.
+  void setProfiles(app::studio::ProfileList* profiles);
+
   /// "cache", "latency", "precision"; unknown names change nothing.
   void showTab(const QString& name);
   QString currentTab() const;
@@ -46,6 +52,8 @@ class InspectorPanel final : public QWidget {
   void refreshSoon();
 
  signals:
+  /// A calibration profile is to be made.
+  void studioWanted();
   /// The person chose a block or a branch of the cache.
   void messageWanted(const QString& conversation, const QString& branch, int position);
 
@@ -64,6 +72,7 @@ class InspectorPanel final : public QWidget {
   app::EngineClient& m_engine;
   app::Settings& m_settings;
   QPointer<app::ChatSession> m_session;
+  app::studio::ProfileList* m_profiles = nullptr;
   InspectorState m_state;
   QElapsedTimer m_sinceMemory;
   bool m_turnsChanged = true;

@@ -11,6 +11,7 @@
 #include "app/chat/turn_metrics.h"
 #include "engine/engine_types.h"
 #include "engine/measure/memory_ledger.h"
+#include "engine/quant/calibration_profile.h"
 
 namespace vitrine::ui {
 
@@ -40,6 +41,8 @@ struct InspectorState {
   bool loading = false;
   QString loadStage;
   double loadFraction = 0;
+
+  std::vector<engine::CalibrationPtr> profiles;  ///< of all models, newest first
 
   QString conversation;  ///< the key that the engine knows this chat's blocks by; may be empty
   QString branch;        ///< likewise the branch on screen

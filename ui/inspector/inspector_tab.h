@@ -29,6 +29,8 @@ class InspectorTab : public QWidget {
   void cacheProofWanted();
   void cacheProofCancelWanted();
   void stateWanted();
+  /// The person wants a calibration profile to be made.
+  void studioWanted();
   /// -1: none any more.
   void blockTextWanted(int block);
   /// The message that holds this position of a branch's cached history.

@@ -12,33 +12,76 @@
 #include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
 #include "ui/common/toggle_switch.h"
-#include "ui/inspector/precision/weight_sizes.h"
+#include "ui/inspector/precision/precision_loss.h"
+#include "ui/inspector/precision/range_table.h"
+#include "ui/precision/precision_choices.h"
+#include "ui/precision/precision_form.h"
+#include "ui/precision/weight_sizes.h"
 
 namespace vitrine::ui {
 namespace {
 
-constexpr engine::WeightMode kWeightModes[] = {engine::WeightMode::kNative,
-                                               engine::WeightMode::kFp16, engine::WeightMode::kBf16,
-                                               engine::WeightMode::kInt8};
+std::string countedKey(const std::string& fingerprint, const engine::WeightPrecision& precision) {
+  return fingerprint + '/' + engine::precisionKey(precision);
+}
 
-std::string measuredKey(const std::string& fingerprint, const engine::WeightPrecision& precision) {
-  std::string key = fingerprint + '/' + engine::toString(precision.weights);
-  if (precision.weights == engine::WeightMode::kInt8) {
-    key += '/' + std::to_string(precision.groupSize);
-  }
-  return key;
+engine::WeightPrecision fp16() {
+  engine::WeightPrecision precision;
+  precision.weights = engine::WeightMode::kFp16;
+  return precision;
+}
+
+QString shareText(std::uint64_t bytes, std::uint64_t of) {
+  return of > 0 ? QString::number(double(bytes) / double(of), 'f', 2) : QStringLiteral("–");
+}
+
+PlainLabel* addNote(QVBoxLayout* section, const char* object, QWidget* parent) {
+  auto* note = new PlainLabel(LabelStyle::kMuted, parent);
+  note->setObjectName(QString::fromLatin1(object));
+  note->setWordWrap(true);
+  section->addWidget(note);
+  return note;
 }
 
 }  // namespace
 
 PrecisionTab::PrecisionTab(QWidget* parent) : InspectorTab(parent) {
-  QVBoxLayout* section = addSection(tr("Weights"), &m_weightsAside);
+  QVBoxLayout* section = addProgress(addSection(tr("In use")));
+  m_inUse = new PlainLabel(LabelStyle::kBody, this);
+  m_inUse->setObjectName("precisionInUse");
+  m_inUse->setWordWrap(true);
+  section->addWidget(m_inUse);
+  m_saved = new FigureGrid(this);
+  m_saved->setObjectName("precisionSaves");
+  section->addWidget(m_saved);
+
+  section = addSection(tr("Switches"));
+  m_form = new PrecisionForm(this);
+  section->addWidget(m_form);
+  m_consequence = addNote(section, "consequence", this);
+  connect(m_form, &PrecisionForm::configWanted, this, [this](const engine::EngineConfig& config) {
+    m_wanted = config;
+    emit configWanted(config);
+  });
+  connect(m_form, &PrecisionForm::studioWanted, this, &InspectorTab::studioWanted);
+  addRange(section);
+
+  section = addSection(tr("What it costs, against FP16"));
+  m_loss = new PrecisionLoss(this);
+  section->addWidget(m_loss);
+  connect(m_loss, &PrecisionLoss::stateWanted, this, &InspectorTab::stateWanted);
+
+  addSizes(addSection(tr("What each mode takes")));
+  addCache(addSection(tr("Use of the cache")));
+  endSections();
+}
+
+QVBoxLayout* PrecisionTab::addProgress(QVBoxLayout* section) {
   m_empty = new PlainLabel(tr("Load a model to switch how it is run. What is set here is used for "
                               "the next one."),
                            LabelStyle::kMuted, this);
   m_empty->setWordWrap(true);
   section->addWidget(m_empty);
-
   m_progressBox = new QWidget(this);
   auto* progressColumn = new QVBoxLayout(m_progressBox);
   progressColumn->setContentsMargins(0, 0, 0, 0);
@@ -47,6 +90,7 @@ PrecisionTab::PrecisionTab(QWidget* parent) : InspectorTab(parent) {
   m_cancel = new QPushButton(tr("Stop"), m_progressBox);
   m_cancel->setProperty("kind", "link");
   m_cancel->setAccessibleName(tr("Stop the change"));
+  connect(m_cancel, &QPushButton::clicked, this, &InspectorTab::cancelWanted);
   progressRow->addWidget(m_progressText, 1);
   progressRow->addWidget(m_cancel);
   progressColumn->addLayout(progressRow);
@@ -56,50 +100,56 @@ PrecisionTab::PrecisionTab(QWidget* parent) : InspectorTab(parent) {
   m_progress->setAccessibleName(tr("Progress of the change"));
   progressColumn->addWidget(m_progress);
   section->addWidget(m_progressBox);
+  return section;
+}
 
-  QVector<SegmentedSwitch::Choice> modes;
-  for (const engine::WeightMode mode : kWeightModes) modes.append({weightModeText(mode), {}});
-  modes[0].toolTip = tr("As they are in the file, computed in that format");
-  modes[1].toolTip = tr("Converted to 16-bit floating point");
-  modes[2].toolTip = tr("Converted to bfloat16: the range of FP32, fewer digits than FP16");
-  modes[3].toolTip = tr("Converted to 8-bit integers, a scale for each group of a row");
-  m_weights = new SegmentedSwitch({}, modes, this);
-  m_weights->setObjectName("weightsSwitch");
-  m_weights->setAccessibleName(tr("Weights"));
-  section->addWidget(m_weights);
-  m_weightSizes = new FigureGrid(this);
-  section->addWidget(m_weightSizes);
-  m_weightNote = new PlainLabel(LabelStyle::kMuted, this);
-  m_weightNote->setWordWrap(true);
-  section->addWidget(m_weightNote);
+void PrecisionTab::addRange(QVBoxLayout* section) {
+  m_rangeBox = new QWidget(this);
+  auto* column = new QVBoxLayout(m_rangeBox);
+  column->setContentsMargins(0, 6, 0, 0);
+  column->setSpacing(6);
+  column->addWidget(
+      new PlainLabel(tr("Live use of the calibrated range"), LabelStyle::kHeading, m_rangeBox));
+  m_rangeText = addNote(column, "rangeText", m_rangeBox);
+  m_range = new RangeTable(m_rangeBox);
+  column->addWidget(m_range);
+  m_rangePointed = addNote(column, "rangePointed", m_rangeBox);
+  const QString hint =
+      tr("Filled: the range that was used. At a cell's end: what was clipped. "
+         "Point at a cell to read it.");
+  m_rangePointed->setText(hint);
+  connect(m_range, &RangeTable::pointed, this, [this, hint](const QString& words) {
+    m_rangePointed->setText(words.isEmpty() ? hint : words);
+  });
+  section->addWidget(m_rangeBox);
+}
 
-  section = addSection(tr("Activations"));
-  m_activations = new SegmentedSwitch(
-      {},
-      {{QStringLiteral("FP16"), tr("Inputs of each product stay floating point")},
-       {QStringLiteral("INT8"), tr("Inputs are rounded to 8 bits as they come; products run in "
-                                   "integers (W8A8). Needs INT8 weights.")}},
-      this);
-  m_activations->setObjectName("activationsSwitch");
-  m_activations->setAccessibleName(tr("Activations"));
-  section->addWidget(m_activations);
-  m_activationNote = new PlainLabel(LabelStyle::kMuted, this);
-  m_activationNote->setWordWrap(true);
-  section->addWidget(m_activationNote);
+void PrecisionTab::addSizes(QVBoxLayout* section) {
+  m_sizesFold = new QPushButton(this);
+  m_sizesFold->setObjectName("sizesFold");
+  m_sizesFold->setProperty("kind", "link");
+  section->addWidget(m_sizesFold, 0, Qt::AlignLeft);
+  m_sizesBox = new QWidget(this);
+  auto* column = new QVBoxLayout(m_sizesBox);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(8);
+  m_weightSizes = new FigureGrid(m_sizesBox);
+  column->addWidget(m_weightSizes);
+  m_weightNote = addNote(column, "weightNote", m_sizesBox);
+  m_kvSizes = new FigureGrid(m_sizesBox);
+  column->addWidget(m_kvSizes);
+  section->addWidget(m_sizesBox);
+  connect(m_sizesFold, &QPushButton::clicked, this, [this] { openSizes(m_sizesBox->isHidden()); });
+  openSizes(false);
+}
 
-  section = addSection(tr("KV cache"), &m_kvAside);
-  m_kv = new SegmentedSwitch(
-      {},
-      {{QStringLiteral("FP16"), tr("Keys and values in 16 bits")},
-       {QStringLiteral("INT8"), tr("Keys and values in 8 bits, a scale for each token and head")}},
-      this);
-  m_kv->setObjectName("kvSwitch");
-  m_kv->setAccessibleName(tr("KV cache type"));
-  section->addWidget(m_kv);
-  m_kvSizes = new FigureGrid(this);
-  section->addWidget(m_kvSizes);
+void PrecisionTab::openSizes(bool open) {
+  m_sizesBox->setVisible(open);
+  m_sizesFold->setText(open ? tr("▾ Weights and KV cache in bytes")
+                            : tr("▸ Weights and KV cache in bytes"));
+}
 
-  section = addSection(tr("Use of the cache"));
+void PrecisionTab::addCache(QVBoxLayout* section) {
   m_cacheOn = new ToggleSwitch(tr("Keep keys and values (KV cache)"), this);
   m_cacheOn->setToolTip(tr("Off: each token computes the whole chat again"));
   m_cacheOn->setObjectName("cacheToggle");
@@ -118,27 +168,6 @@ PrecisionTab::PrecisionTab(QWidget* parent) : InspectorTab(parent) {
   m_layoutNote = new PlainLabel(LabelStyle::kMuted, this);
   m_layoutNote->setWordWrap(true);
   section->addWidget(m_layoutNote);
-  m_consequence = new PlainLabel(LabelStyle::kMuted, this);
-  m_consequence->setObjectName("consequence");
-  m_consequence->setWordWrap(true);
-  section->addWidget(m_consequence);
-  endSections();
-
-  connect(m_cancel, &QPushButton::clicked, this, &InspectorTab::cancelWanted);
-  connect(m_weights, &SegmentedSwitch::chosen, this, [this](int index) {
-    want([&](engine::EngineConfig& c) { c.precision.weights = kWeightModes[index]; });
-  });
-  connect(m_activations, &SegmentedSwitch::chosen, this, [this](int index) {
-    want([&](engine::EngineConfig& c) {
-      c.precision.activations =
-          index == 1 ? engine::ActivationMode::kInt8 : engine::ActivationMode::kFp16;
-    });
-  });
-  connect(m_kv, &SegmentedSwitch::chosen, this, [this](int index) {
-    want([&](engine::EngineConfig& c) {
-      c.cache.type = index == 1 ? engine::KvType::kInt8 : engine::KvType::kFp16;
-    });
-  });
   connect(m_layout, &SegmentedSwitch::chosen, this, [this](int index) {
     want([&](engine::EngineConfig& c) {
       c.cache.layout = index == 1 ? engine::KvLayout::kContiguous : engine::KvLayout::kPaged;
@@ -163,9 +192,20 @@ void PrecisionTab::want(Change change) {
 void PrecisionTab::showState(const InspectorState& state) {
   m_wanted = state.wanted;
   m_filling = true;
+  const engine::EngineConfig& running = state.info ? state.info->running : state.wanted;
+  if (state.info) {
+    m_counted[countedKey(state.info->fingerprint, running.precision)] =
+        state.info->memory.weightBytes + state.info->memory.mappedBytes;
+  }
   showProgress(state);
-  showWeights(state);
-  showKv(state);
+  showInUse(state);
+  m_form->setModel(state.info, state.model, state.profiles);
+  m_form->setConfig(running, state.wanted, state.loading);
+  showRange(state);
+  m_loss->setVisible(state.info != nullptr);
+  m_loss->showState(state);
+  showWeightSizes(state);
+  showKvSizes(state);
   showCache(state);
   m_filling = false;
 }
@@ -178,29 +218,80 @@ void PrecisionTab::showProgress(const InspectorState& state) {
   m_progress->setValue(int(state.loadFraction * 1000));
 }
 
-void PrecisionTab::showWeights(const InspectorState& state) {
-  const engine::EngineConfig& running = state.info ? state.info->running : state.wanted;
-  const auto indexOf = [](engine::WeightMode mode) {
-    return int(std::find(std::begin(kWeightModes), std::end(kWeightModes), mode) -
-               std::begin(kWeightModes));
-  };
-  m_weights->setCurrent(indexOf(running.precision.weights));
-  const bool changing = state.wanted.precision.weights != running.precision.weights;
-  m_weights->setPending(changing && state.loading ? indexOf(state.wanted.precision.weights) : -1);
+std::uint64_t PrecisionTab::weightBytes(const InspectorState& state,
+                                        const engine::WeightPrecision& precision,
+                                        bool* counted) const {
+  const auto found = m_counted.find(countedKey(state.info->fingerprint, precision));
+  if (counted) *counted = found != m_counted.end();
+  return found != m_counted.end() ? found->second
+                                  : computedWeightBytes(state.model->weights(), precision);
+}
 
+// What is active, and what it saves against FP16; while it changes, also what will be.
+void PrecisionTab::showInUse(const InspectorState& state) {
+  const bool hasModel = state.info && state.model;
+  m_inUse->setVisible(hasModel);
+  m_saved->setVisible(hasModel);
+  if (!hasModel) return;
+  const engine::EngineConfig& running = state.info->running;
+  m_inUse->setText(precisionText(running));
+  const std::uint64_t full = weightBytes(state, fp16());
+  const std::uint64_t held = weightBytes(state, running.precision);
+  QString weights = tr("%1 · %2 of FP16").arg(bytesText(held), shareText(held, full));
+  QString toolTip = tr("Counted by the backend: %1. In FP16: %2.")
+                        .arg(exactBytesText(held), exactBytesText(full));
+  if (state.loading && state.wanted.precision != running.precision) {
+    bool counted = false;
+    const std::uint64_t then = weightBytes(state, state.wanted.precision, &counted);
+    weights = tr("%1 → %2").arg(bytesText(held), bytesText(then));
+    toolTip = counted ? tr("As counted when it last ran so") : tr("Computed from the shapes");
+  }
+  const auto perToken = [&](engine::KvType type) {
+    const engine::KvShape shape{type, running.cache.blockSize, 1, state.info->config.nKvHeads};
+    return engine::kvBytesPerBlock(state.info->config, shape) /
+           std::uint64_t(running.cache.blockSize);
+  };
+  const std::uint64_t kv = perToken(running.cache.type);
+  const std::uint64_t kvFull = perToken(engine::KvType::kFp16);
+  m_saved->setRows(
+      {{tr("Weights"), weights, toolTip},
+       {tr("KV cache a token"), tr("%1 · %2 of FP16").arg(bytesText(kv), shareText(kv, kvFull)),
+        tr("Keys and values of all layers, scales counted: %1").arg(exactBytesText(kv))}});
+}
+
+void PrecisionTab::showRange(const InspectorState& state) {
+  const bool isStatic =
+      state.info && state.info->running.precision.weights == engine::WeightMode::kInt8 &&
+      state.info->running.precision.activations == engine::ActivationMode::kInt8 &&
+      state.info->running.precision.activationScales == engine::ActivationScales::kStatic;
+  m_rangeBox->setVisible(isStatic);
+  if (!isStatic) return;
+  const int nLayers = state.info->config.nLayers;
+  const RangeSummary summary = summarize(state.snapshot->activationUse);
+  QString text = tr("Nothing has run through it yet.");
+  if (summary.sites > 0) {
+    text = tr("%1 of all values clipped; %2 of the range unused at the median input.")
+               .arg(smallShareText(double(summary.clipped) / double(summary.values)),
+                    percentText(summary.unused));
+    if (summary.worst >= 0) {
+      text += tr(" Most at %1: %2.")
+                  .arg(siteText(summary.worst, nLayers), smallShareText(summary.worstShare));
+    }
+  }
+  m_rangeText->setText(text);
+  m_range->setUse(state.snapshot->activationUse, nLayers);
+}
+
+void PrecisionTab::showWeightSizes(const InspectorState& state) {
   QVector<FigureGrid::Row> rows;
-  if (state.info && state.model) {
-    const engine::BackendMemory& memory = state.info->memory;
-    const std::uint64_t held = memory.weightBytes + memory.mappedBytes;
-    m_measuredWeights[measuredKey(state.info->fingerprint, running.precision)] = held;
-    m_weightsAside->setText(bytesText(held));
-    for (const engine::WeightMode mode : kWeightModes) {
-      engine::WeightPrecision precision = running.precision;
-      precision.weights = mode;
-      const auto measured = m_measuredWeights.find(measuredKey(state.info->fingerprint, precision));
-      const bool known = measured != m_measuredWeights.end();
-      const std::uint64_t bytes =
-          known ? measured->second : computedWeightBytes(state.model->weights(), precision);
+  const bool hasModel = state.info && state.model;
+  if (hasModel) {
+    for (const engine::WeightMode mode : {engine::WeightMode::kNative, engine::WeightMode::kFp16,
+                                          engine::WeightMode::kBf16, engine::WeightMode::kInt8}) {
+      engine::EngineConfig config = state.info->running;
+      config.precision.weights = mode;
+      bool counted = false;
+      const std::uint64_t bytes = weightBytes(state, withoutStrayModes(config).precision, &counted);
       QString name = weightModeText(mode);
       if (mode == engine::WeightMode::kNative) {
         const bool onGpu = state.info->backend.kind == engine::BackendKind::kCuda;
@@ -209,42 +300,22 @@ void PrecisionTab::showWeights(const InspectorState& state) {
       }
       rows.append(
           {name,
-           known ? tr("%1 measured").arg(bytesText(bytes))
-                 : tr("%1 computed").arg(bytesText(bytes)),
-           known
+           counted ? tr("%1 measured").arg(bytesText(bytes))
+                   : tr("%1 computed").arg(bytesText(bytes)),
+           counted
                ? tr("Counted by the backend when it was loaded so: %1").arg(exactBytesText(bytes))
                : tr("From the model's shapes; not loaded so yet: %1").arg(exactBytesText(bytes))});
     }
-    m_weightNote->setText(
-        tr("A step reads %1 of weights for one token.").arg(bytesText(memory.weightBytesPerToken)));
-  } else {
-    m_weightsAside->clear();
-    m_weightNote->clear();
+    m_weightNote->setText(tr("A step reads %1 of weights for one token.")
+                              .arg(bytesText(state.info->memory.weightBytesPerToken)));
   }
   m_weightSizes->setRows(rows);
-  m_weightSizes->setVisible(!rows.isEmpty());
-  m_weightNote->setVisible(!m_weightNote->text().isEmpty());
-
-  const bool int8Weights = state.wanted.precision.weights == engine::WeightMode::kInt8;
-  m_activations->setCurrent(running.precision.activations == engine::ActivationMode::kInt8 ? 1 : 0);
-  const bool changingActivations =
-      state.wanted.precision.activations != running.precision.activations;
-  m_activations->setPending(
-      changingActivations && state.loading
-          ? (state.wanted.precision.activations == engine::ActivationMode::kInt8 ? 1 : 0)
-          : -1);
-  m_activations->setEnabled(int8Weights);
-  m_activationNote->setText(int8Weights ? tr("INT8 activations: products in integers, faster "
-                                             "prefill; outliers cost accuracy.")
-                                        : tr("INT8 activations need INT8 weights."));
+  m_weightNote->setVisible(hasModel);
+  m_sizesFold->setEnabled(hasModel);
 }
 
-void PrecisionTab::showKv(const InspectorState& state) {
+void PrecisionTab::showKvSizes(const InspectorState& state) {
   const engine::EngineConfig& running = state.info ? state.info->running : state.wanted;
-  m_kv->setCurrent(running.cache.type == engine::KvType::kInt8 ? 1 : 0);
-  const bool changing = state.wanted.cache.type != running.cache.type;
-  m_kv->setPending(
-      changing && state.loading ? (state.wanted.cache.type == engine::KvType::kInt8 ? 1 : 0) : -1);
   QVector<FigureGrid::Row> rows;
   if (state.info) {
     const engine::KvShape shape = state.snapshot->shape;
@@ -266,14 +337,8 @@ void PrecisionTab::showKv(const InspectorState& state) {
                        .arg(exactBytesText(perToken), countText(state.info->contextTokens),
                             bytesText(perToken * std::uint64_t(state.info->contextTokens)))});
     }
-    const std::uint64_t pool =
-        state.snapshot->bytesPerBlock * std::uint64_t(state.snapshot->blocks.size());
-    m_kvAside->setText(pool > 0 ? tr("pool %1").arg(bytesText(pool)) : QString());
-  } else {
-    m_kvAside->clear();
   }
   m_kvSizes->setRows(rows);
-  m_kvSizes->setVisible(!rows.isEmpty());
 }
 
 void PrecisionTab::showCache(const InspectorState& state) {
@@ -295,12 +360,22 @@ void PrecisionTab::showCache(const InspectorState& state) {
 
   const engine::EngineSnapshot& snapshot = *state.snapshot;
   const int held = snapshot.blocksUsed + snapshot.blocksCached;
-  m_consequence->setText(
-      state.info && held > 0
-          ? tr("Another weight, activation or KV type empties the cache (now %1 in %2 blocks): the "
-               "next turn of each chat computes its prompt again.")
-                .arg(bytesText(std::uint64_t(held) * snapshot.bytesPerBlock), countText(held))
-          : tr("Another weight, activation or KV type starts with an empty cache."));
+  const bool onDisk = !state.wanted.archive.folder.empty();
+  QString consequence;
+  if (state.loading && state.info) {
+    consequence = cacheFate(state.info->running, state.wanted) == CacheFate::kKept
+                      ? tr("The cache is kept.")
+                      : tr("Turns that run end in the old mode; then the cache is emptied, and the "
+                           "next turn of each chat reads its prompt again.");
+  } else if (state.info && held > 0) {
+    consequence = tr("Any of these switches empties the cache (now %1): the next turn of each chat "
+                     "reads its prompt again")
+                      .arg(bytesText(std::uint64_t(held) * snapshot.bytesPerBlock));
+    consequence += onDisk ? tr(", or takes it from disk where it was kept in that mode.") : tr(".");
+  } else {
+    consequence = tr("Any of these switches starts with an empty cache.");
+  }
+  m_consequence->setText(consequence);
 }
 
 }  // namespace vitrine::ui
