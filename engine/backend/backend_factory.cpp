@@ -3,22 +3,10 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/gpu.h"
+#include "engine/quant/quant_plan.h"
 
 namespace vitrine::engine {
 namespace {
-
-Result<void> checkPrecision(const WeightPrecision& precision) {
-  if (precision.activations == ActivationMode::kInt8 && precision.weights != WeightMode::kInt8) {
-    return fail(ErrorCode::kInvalidArgument,
-                "INT8 activations need INT8 weights; the weights are {}",
-                toString(precision.weights));
-  }
-  if (precision.groupSize != 32 && precision.groupSize != 64) {
-    return fail(ErrorCode::kInvalidArgument, "an INT8 group of {} weights; it may be 32 or 64",
-                precision.groupSize);
-  }
-  return {};
-}
 
 Result<std::unique_ptr<Backend>> makeCuda(std::shared_ptr<const Model> model,
                                           const BackendOptions& options, const Progress& progress,

@@ -11,6 +11,7 @@
 #include "engine/backend/kv_bytes.h"
 #include "engine/backend/kv_regroup.h"
 #include "engine/backend/model_math.h"
+#include "engine/backend/plan_queries.h"
 #include "engine/measure/machine.h"
 #include "kernels/reference/reference.h"
 
@@ -38,8 +39,8 @@ Result<cpu::Isa> chooseIsa() {
 
 unsigned formatsOf(const cpu::CpuKernels& kernels, const CpuWeights& weights, bool int8) {
   unsigned formats = 0;
-  const auto add = [&](const cpu::PackedMatrix& m) {
-    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(kernels, m, int8));
+  const auto add = [&](const CpuMatrix& m) {
+    formats |= 1U << static_cast<unsigned>(cpu::activationFormat(kernels, m.weights, int8));
   };
   for (const CpuLayer& l : weights.layers) {
     for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.wGate, &l.wUp, &l.wDown}) add(*m);
@@ -63,7 +64,18 @@ CpuBackend::CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
       m_weights(std::move(weights)),
       m_activationFormats(
           formatsOf(kernels, *m_weights, precision.activations == ActivationMode::kInt8)),
-      m_ropeFrequencies(ropeFrequencies(m_config.rope)) {}
+      m_ropeFrequencies(ropeFrequencies(m_config.rope)) {
+  const int sites = siteCount(m_config.nLayers);
+  for (int site = 0; site < sites; ++site) {
+    const auto outliers = m_weights->plan.outliers(site).size();
+    m_mostOutliers = std::max(m_mostOutliers, static_cast<int>(outliers));
+  }
+  if (m_precision.activations == ActivationMode::kInt8 &&
+      m_precision.activationScales == ActivationScales::kStatic) {
+    m_use.assign(static_cast<std::size_t>(m_pool->threads()),
+                 std::vector<kernels::Int8Use>(static_cast<std::size_t>(sites)));
+  }
+}
 
 BackendInfo CpuBackend::info() const {
   return {BackendKind::kCpu, "cpu", cpu::toString(m_kernels.isa), processorName(),
@@ -109,7 +121,7 @@ Result<LogitsView> CpuBackend::forward(std::span<const BatchSequence> batch) {
   const auto vocab = static_cast<std::size_t>(m_config.vocabSize);
   try {
     if (m_logits.size() < wanted * vocab) m_logits.resize(wanted * vocab);
-    m_workspace.resize(m_config, m_activationFormats,
+    m_workspace.resize(m_config, m_activationFormats, m_mostOutliers,
                        static_cast<int>(std::min<std::size_t>(rows, kPassRows)), m_pool->threads());
     float* logits = m_logits.data();
     std::vector<CpuPass::Slice> slices;
@@ -179,6 +191,20 @@ Result<void> CpuBackend::writeBlock(BlockId block, std::span<const std::byte> by
   return {};
 }
 
+std::vector<SiteUse> CpuBackend::activationUse() const {
+  if (m_use.empty()) return {};
+  std::vector<SiteUse> sites = staticSites(m_weights->plan, m_config.nLayers);
+  for (SiteUse& sum : sites) {
+    for (const std::vector<kernels::Int8Use>& thread : m_use) {
+      const kernels::Int8Use& one = thread[static_cast<std::size_t>(sum.site)];
+      sum.values += one.values;
+      sum.clipped += one.clipped;
+      sum.largest = std::max(sum.largest, one.largest);
+    }
+  }
+  return sites;
+}
+
 BackendMemory CpuBackend::memory() const {
   const TensorView& embedding = m_model->weights().tokenEmbedding;
   BackendMemory memory;
@@ -212,7 +238,7 @@ Result<std::unique_ptr<Backend>> makeCpuBackend(std::shared_ptr<const Model> mod
   try {
     auto pool = std::make_unique<cpu::ThreadPool>(options.threads > 0 ? options.threads
                                                                       : cpu::usableCores());
-    VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, options.precision, config.nKvHeads, *pool,
+    VITRINE_ASSIGN(auto weights, CpuWeights::make(*model, config, options.precision, *pool,
                                                   progress, std::move(stop)));
     return std::make_unique<CpuBackend>(std::move(model), std::move(config), options.precision,
                                         cpu::kernelsFor(isa), std::move(pool), std::move(weights),

@@ -39,7 +39,7 @@ class CpuBackend final : public Backend {
   void setActive(bool active) override { m_pool->setActive(active); }
   BackendMemory memory() const override;
   void observe(ActivationObserver* observer) override { m_observer = observer; }
-  std::vector<SiteUse> activationUse() const override { return {}; }
+  std::vector<SiteUse> activationUse() const override;
 
   static constexpr int kPassRows = 256;
 
@@ -56,7 +56,10 @@ class CpuBackend final : public Backend {
   const kernels::cpu::CpuKernels& m_kernels;
   std::unique_ptr<kernels::cpu::ThreadPool> m_pool;
   std::unique_ptr<const CpuWeights> m_weights;
-  unsigned m_activationFormats = 0;       // bit f: ActivationFormat f is used
+  unsigned m_activationFormats = 0;  // bit f: ActivationFormat f is used
+  int m_mostOutliers = 0;            // columns that stay FP16, of the site that has most
+  // What each thread met at each site under static scales [threads][sites]; empty: there are none.
+  std::vector<std::vector<kernels::Int8Use>> m_use;
   std::vector<double> m_ropeFrequencies;  // [rope.dims / 2] radians a position
 
   KvShape m_shape;

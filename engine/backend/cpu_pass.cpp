@@ -20,6 +20,10 @@ constexpr int kOwnRows = 2;
 
 thread_local int t_thread = 0;  // index of this thread in the task that runs
 
+constexpr int groupsOf(int columns) {
+  return (columns + cpu::kGroup - 1) / cpu::kGroup;
+}
+
 }  // namespace
 
 CpuPass::CpuPass(CpuBackend& backend, std::vector<Slice> slices, float* logits)
@@ -109,57 +113,93 @@ void CpuPass::embed() {
   m_pool.barrier();
 }
 
-void CpuPass::prepareRow(std::span<const Product> products, const ActivationSet& to, int row,
-                         const float* x, int width) const {
-  const bool int8 = m_backend.m_precision.activations == ActivationMode::kInt8;
-  const int groups = (width + cpu::kGroup - 1) / cpu::kGroup;
+cpu::ActivationFormat CpuPass::formatOf(const Product& product) const {
+  return cpu::activationFormat(m_kernels, product.matrix->weights,
+                               m_backend.m_precision.activations == ActivationMode::kInt8);
+}
+
+void CpuPass::prepareRow(int site, std::span<const Product> products, const PreparedRows& to,
+                         int row, std::span<const float> x, bool first) {
+  const auto width = static_cast<int>(x.size());
+  if (first && m_backend.m_observer != nullptr) m_backend.m_observer->row(site, x, t_thread);
+  const float* rest = x.data();  // what the integers hold
+  const auto outliers = m_backend.m_weights->plan.outliers(site);
+  if (!outliers.empty()) {
+    float* part = m_work.threads[static_cast<std::size_t>(t_thread)].part.data();
+    for (std::size_t i = 0; i < outliers.size(); ++i) {
+      part[i] = x[static_cast<std::size_t>(outliers[i])];
+    }
+    const int count = static_cast<int>(outliers.size());
+    m_kernels.prepare(part, count, to.outliers.view(ActivationFormat::kF32, groupsOf(count)), row);
+    std::copy(x.begin(), x.end(), part);
+    for (int column : outliers) part[column] = 0.0F;
+    rest = part;
+  }
   unsigned done = 0;
   for (const Product& p : products) {
-    const cpu::ActivationFormat format = cpu::activationFormat(m_kernels, *p.weights, int8);
+    const ActivationFormat format = formatOf(p);
     const unsigned bit = 1U << static_cast<unsigned>(format);
     if ((done & bit) != 0) continue;
     done |= bit;
-    m_kernels.prepare(x, width, to.view(format, groups), row);
+    Activations view = to.rows.view(format, groupsOf(width));
+    if (format < ActivationFormat::kInt16) {
+      m_kernels.prepare(x.data(), width, view, row);
+      continue;
+    }
+    if (format != ActivationFormat::kInt16)
+      view.fixedScale = m_backend.m_weights->plan.staticScale(site);
+    if (first && view.fixedScale > 0.0F) {
+      view.use =
+          &m_backend.m_use[static_cast<std::size_t>(t_thread)][static_cast<std::size_t>(site)];
+      view.use->values -= outliers.size();  // zeros in their place
+    }
+    m_kernels.prepare(rest, width, view, row);
   }
 }
 
+void CpuPass::computeTiles(const Product& p, int begin, int end, const PreparedRows& from,
+                           int rows) {
+  float* panel = m_work.threads[static_cast<std::size_t>(t_thread)].panel.data();
+  const Activations x = from.rows.view(formatOf(p), p.matrix->weights.groups);
+  m_kernels.matmul({&p.matrix->weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate, panel});
+  if (p.matrix->outliers.rows == 0) return;
+  const Activations part = from.outliers.view(ActivationFormat::kF32, p.matrix->outliers.groups);
+  m_kernels.matmul({&p.matrix->outliers, begin, end, &part, rows, p.y, p.yStride, true, panel});
+}
+
 template <typename RowSource>
-void CpuPass::multiply(std::span<const Product> products, int rows, int width, RowSource source) {
+void CpuPass::multiply(int site, std::span<const Product> products, int rows, int width,
+                       RowSource source) {
   ThreadWorkspace& mine = m_work.threads[static_cast<std::size_t>(t_thread)];
   const bool own = rows <= kOwnRows;
-  const ActivationSet& set = own ? mine.activations : m_work.activations;
+  const PreparedRows& prepared = own ? mine.prepared : m_work.prepared;
+  const auto prepare = [&](int row, bool first) {
+    const std::span<const float> x(source(row, mine.row.data()), static_cast<std::size_t>(width));
+    prepareRow(site, products, prepared, row, x, first);
+  };
   if (own) {
-    for (int r = 0; r < rows; ++r) {
-      prepareRow(products, set, r, source(r, mine.row.data()), width);
-    }
+    for (int r = 0; r < rows; ++r) prepare(r, t_thread == 0);
   } else {
-    for (std::int64_t r; (r = m_pool.claim(1)) < rows;) {
-      const int row = static_cast<int>(r);
-      prepareRow(products, set, row, source(row, mine.row.data()), width);
-    }
+    for (std::int64_t r; (r = m_pool.claim(1)) < rows;) prepare(static_cast<int>(r), true);
     m_pool.barrier();
   }
 
   int tiles = 0;
-  for (const Product& p : products) tiles += p.weights->tiles;
+  for (const Product& p : products) tiles += p.matrix->weights.tiles;
   // Small enough that the threads end together, and a multiple of 4 tiles where there are many.
   const int share = tiles / (m_pool.threads() * 8);
   const int chunk = share < 4 ? 2 : share / 4 * 4;
-  const bool int8 = m_backend.m_precision.activations == ActivationMode::kInt8;
-  const int groups = (width + cpu::kGroup - 1) / cpu::kGroup;
   for (std::int64_t first; (first = m_pool.claim(chunk)) < tiles;) {
     int begin = static_cast<int>(first);
     int left = std::min(chunk, tiles - begin);
     for (const Product& p : products) {
       if (left <= 0) break;
-      if (begin >= p.weights->tiles) {
-        begin -= p.weights->tiles;
+      if (begin >= p.matrix->weights.tiles) {
+        begin -= p.matrix->weights.tiles;
         continue;
       }
-      const int end = std::min(begin + left, p.weights->tiles);
-      const Activations x = set.view(cpu::activationFormat(m_kernels, *p.weights, int8), groups);
-      m_kernels.matmul(
-          {p.weights, begin, end, &x, rows, p.y, p.yStride, p.accumulate, mine.panel.data()});
+      const int end = std::min(begin + left, p.matrix->weights.tiles);
+      computeTiles(p, begin, end, prepared, rows);
       left -= end - begin;
       begin = 0;
     }
@@ -182,25 +222,28 @@ void CpuPass::layer(int index) {
   const Product qkv[] = {{&w.wq, m_work.q.data(), c.qDim()},
                          {&w.wk, m_work.k.data(), c.kvDim()},
                          {&w.wv, m_work.v.data(), c.kvDim()}};
-  multiply(qkv, rows, c.dModel, normed(w.attentionNorm));
+  multiply(siteIndex(index, LinearInput::kAttention), qkv, rows, c.dModel, normed(w.attentionNorm));
   rotateAndStore(index);
-  // Nothing after the last layer's K and V is wanted of a chunk that is not a prompt's last.
-  if (index + 1 == c.nLayers && m_wanted.empty()) return;
+  // Nothing after the last layer's K and V is wanted of a chunk that is not a prompt's last; an
+  // observer wants to see it all.
+  if (index + 1 == c.nLayers && m_wanted.empty() && m_backend.m_observer == nullptr) return;
   attend(index);
   const Product out[] = {{&w.wo, m_work.x.data(), c.dModel, true}};
-  multiply(out, rows, c.qDim(),
+  multiply(siteIndex(index, LinearInput::kAttentionOut), out, rows, c.qDim(),
            [this](int row, float* scratch) { return mergedRow(row, scratch); });
 
   const Product gateUp[] = {{&w.wGate, m_work.gate.data(), c.dFfn},
                             {&w.wUp, m_work.up.data(), c.dFfn}};
-  multiply(gateUp, rows, c.dModel, normed(w.ffnNorm));
+  multiply(siteIndex(index, LinearInput::kFfn), gateUp, rows, c.dModel, normed(w.ffnNorm));
   const Product down[] = {{&w.wDown, m_work.x.data(), c.dModel, true}};
-  multiply(down, rows, c.dFfn, [this, &c](int row, float* scratch) -> const float* {
-    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(row) * c.dFfn;
-    const auto gated = c.activation == Activation::kSilu ? m_kernels.swiglu : m_kernels.geglu;
-    gated(m_work.gate.data() + first, m_work.up.data() + first, scratch, c.dFfn);
-    return scratch;
-  });
+  multiply(siteIndex(index, LinearInput::kDown), down, rows, c.dFfn,
+           [this, &c](int row, float* scratch) -> const float* {
+             const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(row) * c.dFfn;
+             const auto gated =
+                 c.activation == Activation::kSilu ? m_kernels.swiglu : m_kernels.geglu;
+             gated(m_work.gate.data() + first, m_work.up.data() + first, scratch, c.dFfn);
+             return scratch;
+           });
 }
 
 cpu::KvHead CpuPass::kvHead(int layer, int head, const Slice& slice) const {
@@ -248,6 +291,9 @@ void CpuPass::rotateAndStore(int layerIndex) {
     addBias(k, w.bk);
     addBias(v, w.bv);
     rotate(k, c.nKvHeads, w.kNorm, row);
+    if (m_backend.m_observer != nullptr) {
+      m_backend.m_observer->keys(layerIndex, {k, static_cast<std::size_t>(c.kvDim())}, t_thread);
+    }
     const Row& r = m_rows[static_cast<std::size_t>(row)];
     for (int h = 0; h < c.nKvHeads; ++h) {
       const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(h) * c.headDim;
@@ -310,12 +356,13 @@ void CpuPass::wantedLogits() {
   const CpuWeights& w = *m_backend.m_weights;
   const Product head[] = {{&w.output, m_logits, c.vocabSize}};
   const int wanted = static_cast<int>(m_wanted.size());
-  multiply(head, wanted, c.dModel, [&](int i, float* scratch) -> const float* {
-    const std::ptrdiff_t row = m_wanted[static_cast<std::size_t>(i)];
-    m_kernels.rmsNorm(m_work.x.data() + row * c.dModel, w.outputNorm.data(), scratch, c.dModel,
-                      c.normEps);
-    return scratch;
-  });
+  multiply(outputSite(c.nLayers), head, wanted, c.dModel,
+           [&](int i, float* scratch) -> const float* {
+             const std::ptrdiff_t row = m_wanted[static_cast<std::size_t>(i)];
+             m_kernels.rmsNorm(m_work.x.data() + row * c.dModel, w.outputNorm.data(), scratch,
+                               c.dModel, c.normEps);
+             return scratch;
+           });
 }
 
 }  // namespace vitrine::engine

@@ -25,12 +25,12 @@ class CpuPass final {
   void run(int thread);
 
  private:
-  using Matrix = kernels::cpu::PackedMatrix;
   using Activations = kernels::cpu::Activations;
+  using ActivationFormat = kernels::cpu::ActivationFormat;
 
   /// One matrix product of a phase.
   struct Product {
-    const Matrix* weights;
+    const CpuMatrix* matrix;
     float* y;
     std::ptrdiff_t yStride;
     bool accumulate = false;
@@ -61,12 +61,16 @@ class CpuPass final {
   void layer(int index);
   void wantedLogits();
 
-  /// Makes rows [0, rows) ready for `products` and computes them. `source(row, scratch)` returns
-  /// the row's values. Few rows: every thread prepares them for itself and no barrier is needed.
+  /// Makes rows [0, rows) ready for `products`, which read `site`, and computes them.
+  /// `source(row, scratch)` returns the row's values. Few rows: every thread prepares them for
+  /// itself and no barrier is needed.
   template <typename RowSource>
-  void multiply(std::span<const Product> products, int rows, int width, RowSource source);
-  void prepareRow(std::span<const Product> products, const ActivationSet& to, int row,
-                  const float* x, int width) const;
+  void multiply(int site, std::span<const Product> products, int rows, int width, RowSource source);
+  /// `first`: this thread is the one to show and count the row.
+  void prepareRow(int site, std::span<const Product> products, const PreparedRows& to, int row,
+                  std::span<const float> x, bool first);
+  void computeTiles(const Product& product, int begin, int end, const PreparedRows& x, int rows);
+  ActivationFormat formatOf(const Product& product) const;
   void rotateAndStore(int layerIndex);
   void attend(int layerIndex);
   const float* mergedRow(int row, float* scratch) const;

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/plan_queries.h"
 #include "engine/backend/weight_bytes.h"
+#include "engine/quant/calibration_profile.h"
 #include "kernels/api/int8_weights.h"
+#include "kernels/api/linear.h"
 #include "kernels/reference/dequantize.h"
 
 namespace vitrine::engine {
@@ -18,7 +21,7 @@ namespace {
 
 constexpr const char* kStage = "Packing weights";
 
-std::vector<float> vectorOf(const TensorView& view) {
+std::vector<float> vectorOf(const TensorView& view, std::span<const float> scale) {
   std::vector<float> values;
   if (!view) return values;
   values.resize(static_cast<std::size_t>(view.rows * view.cols));
@@ -26,12 +29,30 @@ std::vector<float> vectorOf(const TensorView& view) {
     kernels::reference::dequantize(view.type, view.data + view.rowBytes() * r,
                                    values.data() + r * view.cols, view.cols);
   }
+  for (std::size_t i = 0; i < scale.size(); ++i) values[i] *= scale[i];
   return values;
 }
 
-cpu::FileMatrix fileMatrix(const TensorView& view) {
-  return {view.type, static_cast<int>(view.rows), static_cast<int>(view.cols), view.rowBytes(),
-          view.data};
+cpu::FileMatrix fileMatrix(const TensorView& view, const MatrixPlan& plan) {
+  cpu::FileMatrix file{view.type, static_cast<int>(view.rows), static_cast<int>(view.cols),
+                       view.rowBytes(), view.data};
+  file.change.rowScale = plan.rowScale.empty() ? nullptr : plan.rowScale.data();
+  file.change.columnScale = plan.columnScale.empty() ? nullptr : plan.columnScale.data();
+  return file;
+}
+
+/// The matrix without its outlier columns.
+cpu::FileMatrix restOf(cpu::FileMatrix file, std::span<const int> outliers) {
+  file.change.zeroColumns = outliers.data();
+  file.change.zeroCount = static_cast<int>(outliers.size());
+  return file;
+}
+
+/// Its outlier columns alone.
+cpu::FileMatrix columnsOf(cpu::FileMatrix file, std::span<const int> outliers) {
+  file.columns = outliers.data();
+  file.columnCount = static_cast<int>(outliers.size());
+  return file;
 }
 
 cpu::WeightFormat formatFor(const TensorView& view, WeightMode mode) {
@@ -48,113 +69,214 @@ cpu::WeightFormat formatFor(const TensorView& view, WeightMode mode) {
   return cpu::nativeFormat(view.type);
 }
 
+/// Neighbours in a row that share a scale.
+int groupSizeFor(WeightMode mode, const WeightPrecision& precision) {
+  if (mode != WeightMode::kInt8) return cpu::kGroup;  // Q8_0 as it is
+  return precision.weightScales == WeightScales::kGroup ? precision.groupSize : cpu::kWholeRow;
+}
+
 std::vector<CpuWeights::Entry> entries(CpuWeights& to, const Weights& from) {
   std::vector<CpuWeights::Entry> list;
   for (std::size_t i = 0; i < from.layers.size(); ++i) {
     const LayerWeights& f = from.layers[i];
     CpuLayer& t = to.layers[i];
     const int layer = static_cast<int>(i);
-    list.push_back({&t.wq, &f.wq, "the query matrix", layer});
-    list.push_back({&t.wk, &f.wk, "the key matrix", layer, true});
-    list.push_back({&t.wv, &f.wv, "the value matrix", layer, true});
-    list.push_back({&t.wo, &f.wo, "the attention output matrix", layer});
-    list.push_back({&t.wGate, &f.wGate, "the gate matrix", layer});
-    list.push_back({&t.wUp, &f.wUp, "the up matrix", layer});
-    list.push_back({&t.wDown, &f.wDown, "the down matrix", layer});
+    list.push_back({&t.wq, &f.wq, layer, MatrixPart::kQ});
+    list.push_back({&t.wk, &f.wk, layer, MatrixPart::kK});
+    list.push_back({&t.wv, &f.wv, layer, MatrixPart::kV});
+    list.push_back({&t.wo, &f.wo, layer, MatrixPart::kO});
+    list.push_back({&t.wGate, &f.wGate, layer, MatrixPart::kGate});
+    list.push_back({&t.wUp, &f.wUp, layer, MatrixPart::kUp});
+    list.push_back({&t.wDown, &f.wDown, layer, MatrixPart::kDown});
   }
-  list.push_back({&to.output, &from.output, "the output matrix", -1});
+  list.push_back({&to.output, &from.output, -1, MatrixPart::kOutput});
   return list;
 }
 
-/// Lays out every matrix; the bytes that they take one after another.
-std::size_t plan(const std::vector<CpuWeights::Entry>& list, const WeightPrecision& precision,
-                 int own, int kvHeads) {
+/// Lays out every matrix; the bytes that they take one after another. `planOf(entry)` gives its
+/// MatrixPlan.
+template <typename PlanOf>
+std::size_t layOut(const std::vector<CpuWeights::Entry>& list, const WeightPrecision& precision,
+                   int own, int kvHeads, PlanOf planOf) {
   const KvGrouping grouping = kvGrouping(own, kvHeads);
   std::size_t total = 0;
   for (const CpuWeights::Entry& e : list) {
-    const TensorView shape = e.kv ? regroupedShape(*e.from, own, kvHeads) : *e.from;
-    const WeightMode mode =
-        e.kv ? regroupedMode(e.from->type, precision.weights, grouping) : precision.weights;
-    *e.to = cpu::planMatrix(fileMatrix(shape), formatFor(shape, mode), precision.groupSize);
-    total += e.to->bytes();
+    const TensorView shape = e.isKv() ? regroupedShape(*e.from, own, kvHeads) : *e.from;
+    const MatrixPlan plan = planOf(e);
+    const WeightMode mode = e.isKv() ? regroupedMode(e.from->type, plan.mode, grouping) : plan.mode;
+    const cpu::FileMatrix file = fileMatrix(shape, plan);
+    e.to->weights = cpu::planMatrix(restOf(file, plan.outliers), formatFor(shape, mode),
+                                    groupSizeFor(mode, precision));
+    total += e.to->weights.bytes();
+    if (plan.outliers.empty()) continue;
+    e.to->outliers =
+        cpu::planMatrix(columnsOf(file, plan.outliers), cpu::WeightFormat::kF16, cpu::kGroup);
+    total += e.to->outliers.bytes();
   }
   return total;
 }
 
+/// Forms of matrices as QuantPlan gives them, without their factors: from shapes and types alone.
+class Forms {
+ public:
+  Forms(const Weights& from, const WeightPrecision& precision)
+      : m_from(from), m_precision(precision), m_nLayers(static_cast<int>(from.layers.size())) {
+    const auto sites = static_cast<std::size_t>(siteCount(m_nLayers));
+    if (precision.outliers != OutlierMode::kMixed || precision.calibration == nullptr ||
+        precision.calibration->sites.size() != sites) {
+      return;
+    }
+    for (const SiteStatistics& site : precision.calibration->sites) {
+      m_outliers.push_back(outlierColumns(site, precision.outlierThreshold));
+    }
+  }
+  MatrixPlan operator()(const CpuWeights::Entry& e) const {
+    MatrixPlan plan;
+    plan.mode = m_precision.weights;
+    if (plan.mode == WeightMode::kInt8 && m_precision.keep.contains(e.layer, e.part)) {
+      plan.mode = WeightMode::kFp16;
+    }
+    if (plan.mode == WeightMode::kInt8 && !m_outliers.empty()) {
+      plan.outliers = m_outliers[static_cast<std::size_t>(
+          e.layer < 0 ? outputSite(m_nLayers) : siteIndex(e.layer, inputOf(e.part)))];
+    }
+    if (m_precision.keyScales == KeyScales::kChannel && e.layer >= 0) {
+      const LayerWeights& layer = m_from.layers[static_cast<std::size_t>(e.layer)];
+      const bool scaled =
+          (e.part == MatrixPart::kQ && !layer.qNorm) || (e.part == MatrixPart::kK && !layer.kNorm);
+      if (scaled) plan.mode = regroupedMode(e.from->type, plan.mode, KvGrouping::kPooled);
+    }
+    return plan;
+  }
+
+ private:
+  const Weights& m_from;
+  const WeightPrecision& m_precision;
+  int m_nLayers;
+  std::vector<std::vector<int>> m_outliers;  // of each site; empty: nowhere
+};
+
+/// Runs work(tile, row scratch) for every tile on all threads.
+template <typename Work>
+void forTiles(const cpu::FileMatrix& from, int tiles, cpu::ThreadPool& pool,
+              const std::stop_token& stop, Work work) {
+  pool.run([&](int) {
+    std::vector<float> row(cpu::packScratchFloats(from));
+    for (std::int64_t t; (t = pool.claim(1)) < tiles && !stop.stop_requested();) {
+      work(static_cast<int>(t), row.data());
+    }
+  });
+}
+
 /// Packs one matrix on all threads. Tiles are independent, so the result is the same for any pool.
-cpu::PackReport pack(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, std::byte* out,
-                     cpu::ThreadPool& pool, const std::stop_token& stop) {
+cpu::PackReport packTiles(const cpu::FileMatrix& from, const cpu::PackedMatrix& to, std::byte* out,
+                          cpu::ThreadPool& pool, const std::stop_token& stop) {
   cpu::PackReport report;
   std::mutex mutex;
-  pool.run([&](int) {
-    cpu::PackReport mine;
-    std::vector<float> row(static_cast<std::size_t>(to.groups) * cpu::kGroup);
-    for (std::int64_t t; (t = pool.claim(1)) < to.tiles && !stop.stop_requested();) {
-      const int tile = static_cast<int>(t);
-      const cpu::PackReport r = cpu::packTile(
-          from, to, tile, out + to.tileBytes * static_cast<std::size_t>(tile), row.data());
-      mine.overflowsFp16 |= r.overflowsFp16;
-      mine.largestScale = std::max(mine.largestScale, r.largestScale);
-    }
+  forTiles(from, to.tiles, pool, stop, [&](int tile, float* row) {
+    const cpu::PackReport r =
+        cpu::packTile(from, to, tile, out + to.tileBytes * static_cast<std::size_t>(tile), row);
     const std::lock_guard lock(mutex);
-    report.overflowsFp16 |= mine.overflowsFp16;
-    report.largestScale = std::max(report.largestScale, mine.largestScale);
+    report.overflowsFp16 |= r.overflowsFp16;
+    report.largestScale = std::max(report.largestScale, r.largestScale);
   });
   return report;
 }
 
+float largestOf(const cpu::FileMatrix& from, int tiles, cpu::ThreadPool& pool,
+                const std::stop_token& stop) {
+  float largest = 0.0F;
+  std::mutex mutex;
+  forTiles(from, tiles, pool, stop, [&](int tile, float* row) {
+    const float found = cpu::tileLargest(from, tile, row);
+    const std::lock_guard lock(mutex);
+    largest = std::max(largest, found);
+  });
+  return largest;
+}
+
+/// Packs a matrix at `out`; false where FP16 cannot hold a weight.
+bool pack(const cpu::FileMatrix& from, cpu::PackedMatrix& to, std::byte* out, bool oneScale,
+          cpu::ThreadPool& pool, const std::stop_token& stop) {
+  if (oneScale) to.tensorLargest = largestOf(from, to.tiles, pool, stop);
+  cpu::PackReport report = packTiles(from, to, out, pool, stop);
+  if (to.outputScale != 1.0F && !kernels::int8ScalesFit(report.largestScale, to.outputScale)) {
+    to.outputScale = kernels::outputScaleFor(report.largestScale);
+    report = packTiles(from, to, out, pool, stop);
+  }
+  to.data = out;
+  return !report.overflowsFp16;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(const Model& model,
-                                                           const WeightPrecision& precision,
-                                                           int kvHeads, cpu::ThreadPool& pool,
-                                                           const Progress& progress,
-                                                           std::stop_token stop) {
+Result<std::unique_ptr<const CpuWeights>> CpuWeights::make(
+    const Model& model, const ModelConfig& config, const WeightPrecision& precision,
+    cpu::ThreadPool& pool, const Progress& progress, std::stop_token stop) {
   const Weights& from = model.weights();
   const int own = model.config().nKvHeads;
+  const int kvHeads = config.nKvHeads;
   auto weights = std::make_unique<CpuWeights>();
+  if (progress) progress(kStage, 0.0);
+  VITRINE_ASSIGN(weights->plan, QuantPlan::make(model, config, precision));
+  const QuantPlan& plan = weights->plan;
   weights->layers.resize(from.layers.size());
   const std::vector<Entry> list = entries(*weights, from);
 
-  const std::size_t total = plan(list, precision, own, kvHeads);
+  const std::size_t total = layOut(list, precision, own, kvHeads,
+                                   [&](const Entry& e) { return plan.matrix(e.layer, e.part); });
+  for (const Entry& e : list) {
+    if (!e.to->weights.scalePerRow || precision.activations != ActivationMode::kInt8 ||
+        e.to->weights.cols <= kernels::kMostSummedColumns) {
+      continue;
+    }
+    return fail(ErrorCode::kUnsupported,
+                "{} has {} columns; with one INT8 scale a row up to {} can be summed; choose "
+                "scales per group",
+                matrixName(e.layer, e.part), e.to->weights.cols, kernels::kMostSummedColumns);
+  }
   VITRINE_ASSIGN(weights->m_arena,
                  HostMemory::map(total, "the packed weights", MemoryUse::kWeights));
 
   std::size_t done = 0;
   for (const Entry& e : list) {
     if (progress) progress(kStage, static_cast<double>(done) / static_cast<double>(total));
-    std::byte* out = weights->m_arena.data() + done;
-    const RegroupedTensor tensor = RegroupedTensor::make(*e.from, own, e.kv ? kvHeads : own);
-    const cpu::FileMatrix source = fileMatrix(tensor.view());
-    cpu::PackReport report = pack(source, *e.to, out, pool, stop);
-    if (e.to->outputScale != 1.0F &&
-        !kernels::int8ScalesFit(report.largestScale, e.to->outputScale)) {
-      e.to->outputScale = kernels::outputScaleFor(report.largestScale);
-      report = pack(source, *e.to, out, pool, stop);
+    const RegroupedTensor tensor = RegroupedTensor::make(*e.from, own, e.isKv() ? kvHeads : own);
+    const MatrixPlan matrix = plan.matrix(e.layer, e.part);
+    const cpu::FileMatrix file = fileMatrix(tensor.view(), matrix);
+    const bool oneScale =
+        matrix.mode == WeightMode::kInt8 && precision.weightScales == WeightScales::kTensor;
+    bool fits = pack(restOf(file, matrix.outliers), e.to->weights, weights->m_arena.data() + done,
+                     oneScale, pool, stop);
+    done += e.to->weights.bytes();
+    if (!matrix.outliers.empty()) {
+      fits = pack(columnsOf(file, matrix.outliers), e.to->outliers, weights->m_arena.data() + done,
+                  false, pool, stop) &&
+             fits;
+      done += e.to->outliers.bytes();
     }
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "loading was stopped");
-    if (report.overflowsFp16) {
+    if (!fits) {
       return fail(ErrorCode::kUnsupported,
-                  "{} of {} holds weights beyond 65504, which FP16 cannot represent; choose "
-                  "native, bf16 or int8 weights",
-                  e.name, e.layer < 0 ? "the model" : fmt::format("layer {}", e.layer));
+                  "{} holds weights beyond 65504, which FP16 cannot represent; choose native, bf16 "
+                  "or int8 weights, all of it INT8",
+                  matrixName(e.layer, e.part));
     }
-    e.to->data = out;
-    done += e.to->bytes();
   }
 
   for (std::size_t i = 0; i < from.layers.size(); ++i) {
     const LayerWeights& f = from.layers[i];
     CpuLayer& t = weights->layers[i];
-    t.attentionNorm = vectorOf(f.attentionNorm);
-    t.ffnNorm = vectorOf(f.ffnNorm);
-    t.bq = vectorOf(f.bq);
-    t.bk = vectorOf(RegroupedTensor::make(f.bk, own, kvHeads).view());
-    t.bv = vectorOf(RegroupedTensor::make(f.bv, own, kvHeads).view());
-    t.qNorm = vectorOf(f.qNorm);
-    t.kNorm = vectorOf(f.kNorm);
+    const auto scale = [&](VectorPart part) { return plan.vectorScale(static_cast<int>(i), part); };
+    t.attentionNorm = vectorOf(f.attentionNorm, scale(VectorPart::kAttentionNorm));
+    t.ffnNorm = vectorOf(f.ffnNorm, scale(VectorPart::kFfnNorm));
+    t.bq = vectorOf(f.bq, scale(VectorPart::kBq));
+    t.bk = vectorOf(RegroupedTensor::make(f.bk, own, kvHeads).view(), scale(VectorPart::kBk));
+    t.bv = vectorOf(RegroupedTensor::make(f.bv, own, kvHeads).view(), scale(VectorPart::kBv));
+    t.qNorm = vectorOf(f.qNorm, scale(VectorPart::kQNorm));
+    t.kNorm = vectorOf(f.kNorm, scale(VectorPart::kKNorm));
   }
-  weights->outputNorm = vectorOf(from.outputNorm);
+  weights->outputNorm = vectorOf(from.outputNorm, plan.vectorScale(-1, VectorPart::kOutputNorm));
   VITRINE_TRY(model.checkFile());
   if (progress) progress(kStage, 1.0);
   return weights;
@@ -164,23 +286,23 @@ std::uint64_t cpuWeightBytes(const Weights& from, int ownKvHeads, const WeightPr
                              int kvHeads) {
   CpuWeights weights;
   weights.layers.resize(from.layers.size());
+  const int heads = kvHeads > 0 ? kvHeads : ownKvHeads;
   const std::size_t matrices =
-      plan(entries(weights, from), precision, ownKvHeads, kvHeads > 0 ? kvHeads : ownKvHeads);
+      layOut(entries(weights, from), precision, ownKvHeads, heads, Forms(from, precision));
   std::uint64_t values = 0;
-  const auto add = [&](const TensorView& vector) {
-    if (vector) values += static_cast<std::uint64_t>(vector.rows * vector.cols);
+  const auto add = [&](const TensorView& vector, int ownHeads, int ranHeads) {
+    if (!vector) return;
+    const TensorView shape = regroupedShape(vector, ownHeads, ranHeads);  // without data
+    values += static_cast<std::uint64_t>(shape.rows * shape.cols);
   };
-  const auto regrouped = [&](const TensorView& vector) {
-    if (vector) add(regroupedShape(vector, ownKvHeads, kvHeads > 0 ? kvHeads : ownKvHeads));
-  };
-  add(from.outputNorm);
+  add(from.outputNorm, 1, 1);
   for (const LayerWeights& layer : from.layers) {
     for (const TensorView* vector :
          {&layer.attentionNorm, &layer.ffnNorm, &layer.bq, &layer.qNorm, &layer.kNorm}) {
-      add(*vector);
+      add(*vector, 1, 1);
     }
-    regrouped(layer.bk);
-    regrouped(layer.bv);
+    add(layer.bk, ownKvHeads, heads);
+    add(layer.bv, ownKvHeads, heads);
   }
   return matrices + values * sizeof(float);
 }

@@ -36,14 +36,27 @@ std::size_t ActivationSet::bytes() const {
   return total;
 }
 
-void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int rowCount, int threadCount) {
+namespace {
+
+void resizePrepared(PreparedRows& prepared, unsigned formats, int outliers, int rows, int groups) {
+  prepared.rows.resize(formats, rows, groups);
+  if (outliers == 0) return;
+  prepared.outliers.resize(1U << static_cast<unsigned>(cpu::ActivationFormat::kF32), rows,
+                           (outliers + cpu::kGroup - 1) / cpu::kGroup);
+}
+
+}  // namespace
+
+void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int outliers, int rowCount,
+                          int threadCount) {
   const int widest = std::max({c.dModel, c.qDim(), c.dFfn});
   const int groups = (widest + cpu::kGroup - 1) / cpu::kGroup;
   if (threads.empty()) {
     threads.resize(static_cast<std::size_t>(threadCount));
     for (ThreadWorkspace& t : threads) {
-      t.activations.resize(formats, 2, groups);
+      resizePrepared(t.prepared, formats, outliers, 2, groups);
       t.row.resize(static_cast<std::size_t>(widest));
+      if (outliers > 0) t.part.resize(static_cast<std::size_t>(widest));
       t.panel.resize(static_cast<std::size_t>(groups) * cpu::kGroup * 2 * cpu::kTileRows);
       t.attention.resize(cpu::attentionScratchFloats(c.headDim));
     }
@@ -60,18 +73,19 @@ void CpuWorkspace::resize(const ModelConfig& c, unsigned formats, int rowCount, 
   up.resize(n * c.dFfn);
   cosines.resize(n * (c.rope.dims));
   sines.resize(n * (c.rope.dims));
-  activations.resize(formats, rowCount, groups);
+  resizePrepared(prepared, formats, outliers, rowCount, groups);
 }
 
 std::size_t CpuWorkspace::bytes() const {
-  std::size_t total = activations.bytes();
+  std::size_t total = prepared.rows.bytes() + prepared.outliers.bytes();
   for (const std::vector<float>* values :
        {&x, &q, &k, &v, &attention, &gate, &up, &cosines, &sines, &partials}) {
     total += values->capacity() * sizeof(float);
   }
   for (const ThreadWorkspace& t : threads) {
-    total += t.activations.bytes() +
-             (t.row.capacity() + t.panel.capacity() + t.attention.capacity()) * sizeof(float);
+    total += t.prepared.rows.bytes() + t.prepared.outliers.bytes() +
+             (t.row.capacity() + t.part.capacity() + t.panel.capacity() + t.attention.capacity()) *
+                 sizeof(float);
   }
   return total;
 }

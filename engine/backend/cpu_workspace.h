@@ -28,17 +28,24 @@ class ActivationSet final {
   mutable std::array<Buffer, kernels::cpu::kActivationFormats> m_buffers;
 };
 
+/// Rows ready for the products of a site: the matrices' own, and columns that stay FP16.
+struct PreparedRows {
+  ActivationSet rows, outliers;
+};
+
 /// What one thread needs for itself.
 struct ThreadWorkspace {
-  ActivationSet activations;     // of the few rows that every thread prepares for itself
+  PreparedRows prepared;         // the few rows that every thread prepares for itself
   std::vector<float> row;        // one row, the widest
+  std::vector<float> part;       // some columns of it
   std::vector<float> panel;      // two tiles of weights widened to FP32
   std::vector<float> attention;  // scratch of the attention kernel
 };
 
 /// Buffers of one pass through the layers, for up to `rows` rows. [rows, …], FP32.
 struct CpuWorkspace {
-  void resize(const ModelConfig& config, unsigned formats, int rows, int threads);
+  /// `outliers`: columns that stay FP16, of the site that has most.
+  void resize(const ModelConfig& config, unsigned formats, int outliers, int rows, int threads);
   std::size_t bytes() const;
 
   int rows = 0;
@@ -48,7 +55,7 @@ struct CpuWorkspace {
   std::vector<float> gate, up;        // [rows, dFfn]
   std::vector<float> cosines, sines;  // [rows, rope.dims]
   std::vector<float> partials;        // of attention over ranges of positions
-  ActivationSet activations;          // rows that all threads share
+  PreparedRows prepared;              // rows that all threads share
   std::vector<ThreadWorkspace> threads;
 };
 

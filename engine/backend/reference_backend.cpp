@@ -8,6 +8,7 @@
 #include "engine/backend/kv_bytes.h"
 #include "engine/backend/kv_regroup.h"
 #include "engine/backend/model_math.h"
+#include "engine/backend/plan_queries.h"
 #include "engine/measure/machine.h"
 #include "kernels/api/quantize.h"
 #include "kernels/reference/reference.h"
@@ -22,7 +23,8 @@ ReferenceBackend::ReferenceBackend(std::shared_ptr<const Model> model, ModelConf
     : m_model(std::move(model)),
       m_config(std::move(config)),
       m_precision(precision),
-      m_weights(std::move(weights)) {}
+      m_weights(std::move(weights)),
+      m_use(staticSites(m_weights->plan, m_config.nLayers)) {}
 
 BackendInfo ReferenceBackend::info() const {
   return {BackendKind::kReference, "reference", "plain FP32 loops", processorName(), 1, ""};
@@ -73,33 +75,70 @@ kernels::KvLayerView ReferenceBackend::layerView(int layer) const {
   return view;
 }
 
+void ReferenceBackend::roundRow(int site, float* row, int width) {
+  std::vector<std::int8_t> q(static_cast<std::size_t>(width));
+  const float fixed = m_weights->plan.staticScale(site);
+  if (fixed > 0.0F) {
+    kernels::Int8Use met;
+    const float scale = kernels::quantizeInt8Static(row, q.data(), width, fixed, &met);
+    for (int i = 0; i < width; ++i) row[i] = scale * static_cast<float>(q[i]);
+    for (SiteUse& use : m_use) {
+      if (use.site != site) continue;
+      use.values += met.values - m_weights->plan.outliers(site).size();  // zeros in their place
+      use.clipped += met.clipped;
+      use.largest = std::max(use.largest, met.largest);
+    }
+    return;
+  }
+  const bool groups = m_precision.weightScales == WeightScales::kGroup;
+  const int group = groups ? m_precision.groupSize : width;
+  for (int first = 0; first < width; first += group) {
+    const int count = std::min(group, width - first);
+    const float scale = kernels::quantizeInt8(row + first, q.data(), count);
+    for (int i = 0; i < count; ++i) row[first + i] = scale * static_cast<float>(q[i]);
+  }
+}
+
+void ReferenceBackend::enter(int site, const std::vector<float>& x, int rows, int width) {
+  const auto count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+  if (m_observer != nullptr) {
+    for (int r = 0; r < rows; ++r) {
+      m_observer->row(site, std::span(x).subspan(static_cast<std::size_t>(r) * width, width), 0);
+    }
+  }
+  if (m_precision.activations != ActivationMode::kInt8) return;
+  if (!isReadByInt8(m_weights->plan, site, m_config.nLayers)) return;
+  m_rounded.assign(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(count));
+  m_outliers.clear();
+  for (int r = 0; r < rows; ++r) {
+    float* row = m_rounded.data() + static_cast<std::size_t>(r) * width;
+    for (int column : m_weights->plan.outliers(site)) {
+      m_outliers.push_back(row[column]);
+      row[column] = 0.0F;
+    }
+    roundRow(site, row, width);
+  }
+}
+
 void ReferenceBackend::linear(const std::vector<float>& x, const ReferenceMatrix& weight,
                               const ReferenceMatrix* bias, std::vector<float>& y, int rows) {
   y.resize(static_cast<std::size_t>(rows) * weight.rows);
-  const float* input = x.data();
-  if (m_precision.activations == ActivationMode::kInt8) {
-    m_rounded.resize(static_cast<std::size_t>(rows) * weight.cols);
-    std::vector<std::int8_t> q(static_cast<std::size_t>(m_precision.groupSize));
-    for (int r = 0; r < rows; ++r) {
-      const std::size_t first = static_cast<std::size_t>(r) * weight.cols;
-      for (int i = 0; i < weight.cols; i += m_precision.groupSize) {
-        const int count = std::min(m_precision.groupSize, weight.cols - i);
-        const float scale = kernels::quantizeInt8(input + first + i, q.data(), count);
-        for (int j = 0; j < count; ++j) {
-          m_rounded[first + i + j] = scale * static_cast<float>(q[j]);
-        }
-      }
-    }
-    input = m_rounded.data();
-  }
-  ref::linear(input, weight.data(), bias != nullptr ? bias->data() : nullptr, y.data(), rows,
-              weight.rows, weight.cols);
+  const bool rounded = weight.int8 && m_precision.activations == ActivationMode::kInt8;
+  ref::linear(rounded ? m_rounded.data() : x.data(), weight.data(),
+              bias != nullptr ? bias->data() : nullptr, y.data(), rows, weight.rows, weight.cols);
+  if (weight.outliers.empty()) return;
+  const int count = static_cast<int>(weight.outliers.size()) / weight.rows;
+  std::vector<float> part(y.size());
+  ref::linear(m_outliers.data(), weight.outliers.data(), nullptr, part.data(), rows, weight.rows,
+              count);
+  ref::add(y.data(), part.data(), y.size());
 }
 
 void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> batch, int rows) {
   const ReferenceLayer& layer = m_weights->layers[layerIndex];
   const ModelConfig& c = m_config;
   ref::rmsNorm(m_x.data(), layer.attentionNorm.data(), m_normed.data(), rows, c.dModel, c.normEps);
+  enter(siteIndex(layerIndex, LinearInput::kAttention), m_normed, rows, c.dModel);
   linear(m_normed, layer.wq, &layer.bq, m_q, rows);
   linear(m_normed, layer.wk, &layer.bk, m_k, rows);
   linear(m_normed, layer.wv, &layer.bv, m_v, rows);
@@ -122,6 +161,11 @@ void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> bat
   ref::rope(m_q.data(), m_positions.data(), rope);
   rope.nHeads = c.nKvHeads;
   ref::rope(m_k.data(), m_positions.data(), rope);
+  for (int r = 0; r < rows && m_observer != nullptr; ++r) {
+    const auto width = static_cast<std::size_t>(c.kvDim());
+    m_observer->keys(layerIndex, std::span(m_k).subspan(static_cast<std::size_t>(r) * width, width),
+                     0);
+  }
 
   const kernels::KvLayerView cache = layerView(layerIndex);
   m_attention.resize(m_q.size());
@@ -140,13 +184,16 @@ void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> bat
     ref::attention(m_q.data() + row * c.qDim(), cache, m_attention.data() + row * c.qDim(), params);
     row += s.tokens.size();
   }
+  enter(siteIndex(layerIndex, LinearInput::kAttentionOut), m_attention, rows, c.qDim());
   linear(m_attention, layer.wo, nullptr, m_delta, rows);
   ref::add(m_x.data(), m_delta.data(), m_x.size());
 }
 
-void ReferenceBackend::feedForward(const ReferenceLayer& layer, int rows) {
+void ReferenceBackend::feedForward(int layerIndex, int rows) {
+  const ReferenceLayer& layer = m_weights->layers[static_cast<std::size_t>(layerIndex)];
   const ModelConfig& c = m_config;
   ref::rmsNorm(m_x.data(), layer.ffnNorm.data(), m_normed.data(), rows, c.dModel, c.normEps);
+  enter(siteIndex(layerIndex, LinearInput::kFfn), m_normed, rows, c.dModel);
   linear(m_normed, layer.wGate, nullptr, m_gate, rows);
   linear(m_normed, layer.wUp, nullptr, m_up, rows);
   if (c.activation == Activation::kGeluTanh) {
@@ -154,6 +201,7 @@ void ReferenceBackend::feedForward(const ReferenceLayer& layer, int rows) {
   } else {
     ref::swiglu(m_gate.data(), m_up.data(), m_gate.data(), m_gate.size());
   }
+  enter(siteIndex(layerIndex, LinearInput::kDown), m_gate, rows, c.dFfn);
   linear(m_gate, layer.wDown, nullptr, m_delta, rows);
   ref::add(m_x.data(), m_delta.data(), m_x.size());
 }
@@ -171,6 +219,7 @@ Result<LogitsView> ReferenceBackend::logits(std::span<const BatchSequence> batch
   }
   ref::rmsNorm(m_normed.data(), m_weights->outputNorm.data(), m_normed.data(), wanted, c.dModel,
                c.normEps);
+  enter(outputSite(c.nLayers), m_normed, wanted, c.dModel);
   linear(m_normed, m_weights->output, nullptr, m_logits, wanted);
   if (c.logitSoftcap > 0.0F) ref::softcap(m_logits.data(), c.logitSoftcap, m_logits.size());
   return LogitsView{m_logits, c.vocabSize};
@@ -199,7 +248,7 @@ Result<LogitsView> ReferenceBackend::forward(std::span<const BatchSequence> batc
     VITRINE_TRY(m_model->checkFile());
     for (int layer = 0; layer < c.nLayers; ++layer) {
       attend(layer, batch, rows);
-      feedForward(m_weights->layers[layer], rows);
+      feedForward(layer, rows);
     }
     return logits(batch);
   } catch (const std::bad_alloc&) {
@@ -258,7 +307,7 @@ BackendMemory ReferenceBackend::memory() const {
     memory.kvAllocatedBytes = m_blockBytes * static_cast<std::uint64_t>(written);
   }
   for (const std::vector<float>* v : {&m_x, &m_normed, &m_q, &m_k, &m_v, &m_attention, &m_gate,
-                                      &m_up, &m_delta, &m_rounded, &m_logits}) {
+                                      &m_up, &m_delta, &m_rounded, &m_outliers, &m_logits}) {
     memory.workspaceBytes += v->capacity() * sizeof(float);
   }
   memory.weightBytesPerToken = memory.weightBytes + m_model->weights().tokenEmbedding.rowBytes();
@@ -270,8 +319,8 @@ Result<std::unique_ptr<Backend>> makeReferenceBackend(std::shared_ptr<const Mode
                                                       const Progress& progress,
                                                       std::stop_token stop) {
   VITRINE_ASSIGN(ModelConfig config, regroupedConfig(model->config(), options.kvHeads));
-  VITRINE_ASSIGN(auto weights, ReferenceWeights::make(*model, options.precision, config.nKvHeads,
-                                                      progress, std::move(stop)));
+  VITRINE_ASSIGN(auto weights, ReferenceWeights::make(*model, config, options.precision, progress,
+                                                      std::move(stop)));
   return std::make_unique<ReferenceBackend>(std::move(model), std::move(config), options.precision,
                                             std::move(weights));
 }

@@ -14,7 +14,8 @@ namespace vitrine::engine {
 /// The whole Backend in plain FP32 loops on one thread, the judge of every other backend.
 ///
 /// Activations stay FP32 (ActivationMode::kFp16 rounds nothing); with ActivationMode::kInt8 the
-/// input of every matrix product is rounded to INT8 groups and widened again. The KV cache really
+/// input of every product with an INT8 matrix is rounded to INT8 and widened again: by a static
+/// scale, by one of the row, or in the groups of the weights. The KV cache really
 /// holds FP16 bits or INT8 with scales. A block is one run of bytes, layer after layer:
 ///   K [nKvHeads, blockSize, headDim] · V the same · K scales [nKvHeads, blockSize] · V scales
 class ReferenceBackend final : public Backend {
@@ -36,14 +37,18 @@ class ReferenceBackend final : public Backend {
   void setActive(bool) override {}  // no worker threads
   BackendMemory memory() const override;
   void observe(ActivationObserver* observer) override { m_observer = observer; }
-  std::vector<SiteUse> activationUse() const override { return {}; }
+  std::vector<SiteUse> activationUse() const override { return m_use; }
 
  private:
   kernels::KvLayerView layerView(int layer) const;
+  /// Rows [rows, width] are about to enter the products that read a site: shows and rounds them.
+  void enter(int site, const std::vector<float>& x, int rows, int width);
+  void roundRow(int site, float* row, int width);
+  /// Requires: x was the last to enter().
   void linear(const std::vector<float>& x, const ReferenceMatrix& weight,
               const ReferenceMatrix* bias, std::vector<float>& y, int rows);
   void attend(int layer, std::span<const BatchSequence> batch, int rows);
-  void feedForward(const ReferenceLayer& layer, int rows);
+  void feedForward(int layer, int rows);
   Result<LogitsView> logits(std::span<const BatchSequence> batch);
 
   struct FreeDelete {
@@ -63,7 +68,10 @@ class ReferenceBackend final : public Backend {
 
   // Workspace of one step. x is the residual stream.
   std::vector<float> m_x, m_normed, m_q, m_k, m_v, m_attention, m_gate, m_up, m_delta;
-  std::vector<float> m_rounded, m_logits;
+  std::vector<float> m_rounded;   // what entered, rounded; zeros in outlier columns
+  std::vector<float> m_outliers;  // those columns [rows, count]
+  std::vector<float> m_logits;
+  std::vector<SiteUse> m_use;  // of static scales
   std::vector<std::int32_t> m_positions;
 };
 

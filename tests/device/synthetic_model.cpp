@@ -106,16 +106,19 @@ SyntheticModel::SyntheticModel(const Shape& shape, const WeightPrecision& precis
   auto weights = std::make_unique<engine::cuda::CudaWeights>();
   for (int i = 0; i < c.nLayers; ++i) {
     engine::cuda::CudaLayer layer;
-    layer.wQkv = matrix(c.qDim() + 2 * c.kvDim(), c.dModel, precision);
-    layer.wo = matrix(c.dModel, c.qDim(), precision);
-    layer.wGateUp = matrix(2 * c.dFfn, c.dModel, precision);
-    layer.wDown = matrix(c.dModel, c.dFfn, precision);
+    layer.qkv.resize(1);
+    layer.qkv.front().weights = matrix(c.qDim() + 2 * c.kvDim(), c.dModel, precision);
+    layer.wo.weights = matrix(c.dModel, c.qDim(), precision);
+    layer.gateUp.resize(1);
+    layer.gateUp.front().weights = matrix(2 * c.dFfn, c.dModel, precision);
+    layer.wDown.weights = matrix(c.dModel, c.dFfn, precision);
     layer.attentionNorm = ones(c.dModel);
     layer.ffnNorm = ones(c.dModel);
-    weights->layers.push_back(layer);
+    weights->layers.push_back(std::move(layer));
   }
   weights->outputNorm = ones(c.dModel);
-  weights->output = matrix(c.vocabSize, c.dModel, precision);
+  weights->output.weights = matrix(c.vocabSize, c.dModel, precision);
+  weights->sites.resize(static_cast<std::size_t>(engine::siteCount(c.nLayers)));
   const std::size_t rowBytes = static_cast<std::size_t>(c.dModel) * 2;
   weights->embedding = {
       kernels::TensorType::kF16,

@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -42,8 +43,9 @@ CudaBackend::CudaBackend(std::shared_ptr<const Model> model, ModelConfig config,
       m_weights(std::move(weights)),
       m_blasWorkspace(kBlasWorkspace),
       m_blas(m_stream.get(), m_blasWorkspace.data(), m_blasWorkspace.bytes()),
-      m_workspace(m_config, *m_weights, m_precision),
-      m_inputs(m_stream.get()) {}
+      m_workspace(m_config, *m_weights, m_precision, m_stream.get()),
+      m_inputs(m_stream.get()),
+      m_tap(m_stream.get()) {}
 
 CudaBackend::~CudaBackend() {
   // What was queued uses buffers that go away now.
@@ -206,6 +208,31 @@ void CudaBackend::setActive(bool active) {
     m_pool->idle();
     return {};
   }));
+}
+
+void CudaBackend::observe(ActivationObserver* observer) {
+  m_tap.observe(observer);
+}
+
+std::vector<SiteUse> CudaBackend::activationUse() const {
+  std::vector<SiteUse> all;
+  if (m_workspace.staticUse() == nullptr) return all;
+  const std::vector<CudaSite>& sites = m_weights->sites;
+  const auto counted = guarded([&]() -> Result<std::vector<gpu::StaticUse>> {
+    std::vector<gpu::StaticUse> use(sites.size());
+    gpu::copyToHost(m_stream.get(), use.data(), m_workspace.staticUse(),
+                    use.size() * sizeof(gpu::StaticUse));
+    m_stream.synchronize();
+    return use;
+  });
+  if (!counted) return all;  // the next step says what is wrong
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (sites[i].staticScale <= 0.0F) continue;
+    const gpu::StaticUse& use = (*counted)[i];
+    all.push_back({static_cast<int>(i), use.values, use.clipped, std::bit_cast<float>(use.largest),
+                   127.0F * sites[i].staticScale});
+  }
+  return all;
 }
 
 BackendMemory CudaBackend::memory() const {

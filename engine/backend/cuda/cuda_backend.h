@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/activation_tap.h"
 #include "engine/backend/cuda/cuda_graphs.h"
 #include "engine/backend/cuda/cuda_pass.h"
 #include "engine/backend/cuda/cuda_weights.h"
@@ -55,20 +56,21 @@ class CudaBackend final : public Backend {
   Result<void> writeBlock(BlockId block, std::span<const std::byte> bytes) override;
   void setActive(bool active) override;
   BackendMemory memory() const override;
-  void observe(ActivationObserver* observer) override { m_observer = observer; }
-  std::vector<SiteUse> activationUse() const override { return {}; }
+  void observe(ActivationObserver* observer) override;
+  std::vector<SiteUse> activationUse() const override;
 
   CudaGraphs& graphs() { return m_graphs; }
   const KvPool* pool() const { return m_pool.get(); }
 
  private:
-  ActivationObserver* m_observer = nullptr;
   template <typename Body>
   auto guarded(Body&& body) const -> decltype(body());
   Error failed(const kernels::cuda::CudaError& error) const;
   void notePool();
   std::uint64_t roomForCache() const;
 
+  /// The step that is planned: one new token a sequence, and nobody looks on.
+  bool runsByGraph() const { return m_plan.isDecode() && !m_tap.isOn(); }
   WorkspaceNeeds needsOf(const StepPlan& plan) const;
   int splitsOf(const StepPlan::Pass& pass, int rows) const;
   // cuda_step.cpp: what forward() does, in this order.
@@ -99,6 +101,7 @@ class CudaBackend final : public Backend {
   kernels::cuda::Blas m_blas;
   CudaWorkspace m_workspace;
   StepInputs m_inputs;
+  ActivationTap m_tap;
   CudaGraphs m_graphs;
   std::uint64_t m_workspaceOfGraphs = 0, m_inputsOfGraphs = 0;  // generations that graphs know
 

@@ -1,5 +1,7 @@
 #include "engine/backend/cuda/cuda_pass.h"
 
+#include <algorithm>
+
 #include "engine/backend/model_math.h"
 #include "kernels/cuda/linear.h"
 #include "kernels/cuda/logits.h"
@@ -18,29 +20,59 @@ gpu::Heads headsOf(const ModelConfig& config) {
 
 }  // namespace
 
-void CudaPass::norm(const float* weight, const gpu::Matrix& next, int rows,
-                    const std::int32_t* rowIndex) const {
+void CudaPass::norm(int site, const float* weight, std::span<const CudaMatrix> readers,
+                    const NormRows& rows) const {
   gpu::RmsNormParams params;
   params.x = work.x;
-  params.rowIndex = rowIndex;
+  params.rowIndex = rows.index;
   params.weight = weight;
-  params.rows = rows;
+  params.rows = rows.count;
   params.dim = config.dModel;
   params.eps = config.normEps;
-  params.y = work.normed(next);
-  gpu::rmsNorm(stream, params);
+  if (tap != nullptr) {
+    const int stride = readers.front().weights.stride;
+    params.y = tap->rows(stride);
+    gpu::rmsNorm(stream, params);
+    tap->showRows(site, rows.count, stride, config.dModel);
+  }
+  // Once in each form that is wanted: two where a part of the matrices stays FP16.
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    const gpu::RowType type = work.activationType(readers[i].weights);
+    const bool done = std::any_of(
+        readers.begin(), readers.begin() + static_cast<int>(i),
+        [&](const CudaMatrix& other) { return work.activationType(other.weights) == type; });
+    if (done) continue;
+    params.y = work.normed(site, readers[i].weights);
+    params.y.positions = rows.positions;
+    gpu::rmsNorm(stream, params);
+  }
 }
 
-void CudaPass::multiply(const gpu::Matrix& matrix, const gpu::Rows& x, int rows, float* y,
+void CudaPass::multiply(const CudaMatrix& matrix, const gpu::Rows& x, int rows, float* y,
                         int yStride, bool accumulate) const {
   gpu::LinearParams params;
-  params.weights = matrix;
+  params.weights = matrix.weights;
   params.x = x;
   params.rows = rows;
   params.y = y;
   params.yStride = yStride;
   params.accumulate = accumulate;
   gpu::linear(stream, blas, params, work.linear);
+  if (!matrix.hasOutliers()) return;
+  params.weights = matrix.outliers;
+  params.x = gpu::Rows{};
+  params.x.type = gpu::RowType::kFp16;
+  params.x.values = x.outliers.values;
+  params.x.stride = x.outliers.stride;
+  params.accumulate = true;
+  gpu::linear(stream, blas, params, work.linear);
+}
+
+void CudaPass::multiplyNormed(int site, std::span<const CudaMatrix> readers, int rows, float* y,
+                              int yStride) const {
+  for (const CudaMatrix& m : readers) {
+    multiply(m, work.normed(site, m.weights), rows, y + m.firstOutput, yStride, false);
+  }
 }
 
 void CudaPass::layers(const StepPlan::Pass& pass, std::span<const StepPlan::Prefill> prefills,
@@ -52,14 +84,15 @@ void CudaPass::layers(const StepPlan::Pass& pass, std::span<const StepPlan::Pref
                   work.angles);
   for (int i = 0; i < config.nLayers; ++i) {
     const CudaLayer& layer = weights.layers[static_cast<std::size_t>(i)];
-    norm(layer.attentionNorm, layer.wQkv, pass.rows, nullptr);
-    multiply(layer.wQkv, work.normed(layer.wQkv), pass.rows, work.qkv, headsOf(config).qkvDim(),
-             false);
+    const int site = siteIndex(i, LinearInput::kAttention);
+    norm(site, layer.attentionNorm, layer.qkv, {pass.rows, nullptr, step.positions});
+    multiplyNormed(site, layer.qkv, pass.rows, work.qkv, headsOf(config).qkvDim());
     rotateAndAppend(layer, i, step);
-    // Nothing after the last layer's K and V is wanted of a chunk that is not a prompt's last.
-    if (i + 1 == config.nLayers && pass.nWanted == 0) return;
+    // Nothing after the last layer's K and V is wanted of a chunk that is not a prompt's last,
+    // except by who looks on.
+    if (i + 1 == config.nLayers && pass.nWanted == 0 && tap == nullptr) return;
     attend(layer, i, pass, prefills, splits);
-    feedForward(layer, pass.rows);
+    feedForward(layer, i, pass);
   }
 }
 
@@ -76,13 +109,18 @@ void CudaPass::rotateAndAppend(const CudaLayer& layer, int index, const gpu::Ste
   params.halves = config.rope.style == RopeStyle::kHalves;
   params.step = step;
   params.kv = kv[static_cast<std::size_t>(index)];
+  if (tap != nullptr) params.keys = tap->keys();
   gpu::ropeAppend(stream, params);
+  if (tap != nullptr) tap->showKeys(index, step.rows, config.kvDim());
 }
 
 void CudaPass::attend(const CudaLayer& layer, int index, const StepPlan::Pass& pass,
                       std::span<const StepPlan::Prefill> prefills, int splits) const {
-  const gpu::Rows to = work.attended(layer.wo);
-  const bool int8 = to.type == gpu::RowType::kInt8;
+  const int site = siteIndex(index, LinearInput::kAttentionOut);
+  const gpu::Matrix& next = layer.wo.weights;
+  gpu::Rows to = work.attended(site, next);
+  to.positions = inputs.rows(pass.firstRow, pass.rows).positions;
+  const bool apart = tap != nullptr || to.type == gpu::RowType::kInt8;
   gpu::AttentionParams params;
   params.q = work.qkv;
   params.heads = headsOf(config);
@@ -91,7 +129,8 @@ void CudaPass::attend(const CudaLayer& layer, int index, const StepPlan::Pass& p
   params.softcap = config.attentionSoftcap;
   params.window = config.slidingWindow;
   params.kv = kv[static_cast<std::size_t>(index)];
-  params.y = int8 ? work.wide(layer.wo) : to;
+  params.y = to;
+  if (apart) params.y = tap != nullptr ? tap->rows(next.stride) : work.wide(next);
   if (pass.decodeRows > 0) {
     params.step = inputs.rows(pass.firstRow, pass.decodeRows);
     gpu::decodeAttention(stream, params, splits, work.partials);
@@ -100,47 +139,70 @@ void CudaPass::attend(const CudaLayer& layer, int index, const StepPlan::Pass& p
   for (const StepPlan::Prefill& p : prefills) {
     gpu::prefillAttention(stream, params, p.firstRow, p.count, p.firstPosition);
   }
-  if (int8) {
+  if (tap != nullptr) tap->showRows(site, pass.rows, next.stride, config.qDim());
+  if (apart) {
     gpu::convertRows(stream, static_cast<const float*>(params.y.values), params.y.stride,
                      config.qDim(), pass.rows, to);
   }
   multiply(layer.wo, to, pass.rows, work.x, config.dModel, true);
 }
 
-void CudaPass::feedForward(const CudaLayer& layer, int rows) const {
-  norm(layer.ffnNorm, layer.wGateUp, rows, nullptr);
-  const gpu::Rows x = work.normed(layer.wGateUp);
-  const gpu::Rows to = work.gated(layer.wDown);
+void CudaPass::feedForward(const CudaLayer& layer, int index, const StepPlan::Pass& pass) const {
+  const int site = siteIndex(index, LinearInput::kDown);
+  const std::int32_t* positions = inputs.rows(pass.firstRow, pass.rows).positions;
+  norm(siteIndex(index, LinearInput::kFfn), layer.ffnNorm, layer.gateUp,
+       {pass.rows, nullptr, positions});
+  gpu::Rows to = work.gated(site, layer.wDown.weights);
+  to.positions = positions;
+  gate(layer, index, pass.rows, to);
+  multiply(layer.wDown, to, pass.rows, work.x, config.dModel, true);
+}
+
+/// The rows of the down product from the normed ones. One pass over the weights where few rows,
+/// one form of both matrices and no second product allow it.
+void CudaPass::gate(const CudaLayer& layer, int index, int rows, const gpu::Rows& to) const {
+  const int site = siteIndex(index, LinearInput::kFfn);
   const bool gelu = config.activation == Activation::kGeluTanh;
-  if (rows <= gpu::kGemvRows) {
+  const CudaMatrix& first = layer.gateUp.front();
+  if (rows <= gpu::kGemvRows && layer.gateUp.size() == 1 && !first.hasOutliers() &&
+      tap == nullptr) {
     const bool int8 = to.type == gpu::RowType::kInt8;
     gpu::GatedLinearParams params;
-    params.weights = layer.wGateUp;
-    params.x = x;
+    params.weights = first.weights;
+    params.x = work.normed(site, first.weights);
     params.rows = rows;
     params.gelu = gelu;
-    params.y = int8 ? work.wide(layer.wDown) : to;
+    params.y = int8 ? work.wide(layer.wDown.weights) : to;
     gpu::gatedLinear(stream, params);
     if (int8) {
       gpu::convertRows(stream, static_cast<const float*>(params.y.values), params.y.stride,
                        config.dFfn, rows, to);
     }
-  } else {
-    multiply(layer.wGateUp, x, rows, work.gateUp, 2 * config.dFfn, false);
-    gpu::GateParams params;
-    params.gateUp = work.gateUp;
-    params.rows = rows;
-    params.width = config.dFfn;
-    params.gelu = gelu;
-    params.y = to;
-    gpu::gate(stream, params);
+    return;
   }
-  multiply(layer.wDown, to, rows, work.x, config.dModel, true);
+  multiplyNormed(site, layer.gateUp, rows, work.gateUp, 2 * config.dFfn);
+  gpu::GateParams params;
+  params.gateUp = work.gateUp;
+  params.rows = rows;
+  params.width = config.dFfn;
+  params.gelu = gelu;
+  if (tap != nullptr) {
+    const int stride = layer.wDown.weights.stride;
+    params.y = tap->rows(stride);
+    gpu::gate(stream, params);
+    tap->showRows(siteIndex(index, LinearInput::kDown), rows, stride, config.dFfn);
+  }
+  params.y = to;
+  gpu::gate(stream, params);
 }
 
-void CudaPass::head(const std::int32_t* rowIndex, int rows) const {
-  norm(weights.outputNorm, weights.output, rows, rowIndex);
-  multiply(weights.output, work.normed(weights.output), rows, work.logits, config.vocabSize, false);
+void CudaPass::head(const StepPlan::Pass& pass, const std::int32_t* rowIndex, int rows) const {
+  const int site = outputSite(config.nLayers);
+  const std::span<const CudaMatrix> output(&weights.output, 1);
+  const std::int32_t* positions =
+      rowIndex == nullptr ? inputs.rows(pass.firstRow, rows).positions : nullptr;
+  norm(site, weights.outputNorm, output, {rows, rowIndex, positions});
+  multiplyNormed(site, output, rows, work.logits, config.vocabSize);
   if (config.logitSoftcap > 0.0F) {
     gpu::softcap(stream, work.logits,
                  static_cast<std::size_t>(rows) * static_cast<std::size_t>(config.vocabSize),

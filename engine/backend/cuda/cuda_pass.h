@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/backend/cuda/activation_tap.h"
 #include "engine/backend/cuda/cuda_weights.h"
 #include "engine/backend/cuda/cuda_workspace.h"
 #include "engine/backend/cuda/step_inputs.h"
@@ -12,8 +13,8 @@
 
 namespace vitrine::engine::cuda {
 
-/// Queues what one pass computes. Nothing here allocates or waits, so that it can be captured.
-/// A view of the backend's parts.
+/// Queues what one pass computes. Nothing here allocates or waits, so that it can be captured,
+/// except while somebody looks on (`tap`). A view of the backend's parts.
 struct CudaPass {
   const ModelConfig& config;
   const CudaWeights& weights;
@@ -22,25 +23,35 @@ struct CudaPass {
   std::span<const kernels::cuda::KvLayer> kv;  // [nLayers]
   kernels::cuda::Blas& blas;
   cudaStream_t stream;
+  ActivationTap* tap = nullptr;  ///< where it is on
 
   /// All layers: the residual stream of the pass's rows, and their K and V in the cache. `splits`:
   /// shares of a history that decode attention works on at the same time.
   void layers(const StepPlan::Pass& pass, std::span<const StepPlan::Prefill> prefills,
               int splits) const;
   /// Logits [rows, vocabSize] of rows of the pass: those that `rowIndex` (device) names, or the
-  /// first ones.
-  void head(const std::int32_t* rowIndex, int rows) const;
+  /// first ones (of which those at position −1 are padding).
+  void head(const StepPlan::Pass& pass, const std::int32_t* rowIndex, int rows) const;
 
  private:
-  void norm(const float* weight, const kernels::cuda::Matrix& next, int rows,
-            const std::int32_t* rowIndex) const;
-  void multiply(const kernels::cuda::Matrix& matrix, const kernels::cuda::Rows& x, int rows,
-                float* y, int yStride, bool accumulate) const;
+  /// Rows of a norm: of the stream, or those that `index` names.
+  struct NormRows {
+    int count = 0;
+    const std::int32_t* index = nullptr;      // device
+    const std::int32_t* positions = nullptr;  // device; null: all are real
+  };
+  void norm(int site, const float* weight, std::span<const CudaMatrix> readers,
+            const NormRows& rows) const;
+  void multiply(const CudaMatrix& matrix, const kernels::cuda::Rows& x, int rows, float* y,
+                int yStride, bool accumulate) const;
+  void multiplyNormed(int site, std::span<const CudaMatrix> readers, int rows, float* y,
+                      int yStride) const;
   void rotateAndAppend(const CudaLayer& layer, int index,
                        const kernels::cuda::StepRows& step) const;
   void attend(const CudaLayer& layer, int index, const StepPlan::Pass& pass,
               std::span<const StepPlan::Prefill> prefills, int splits) const;
-  void feedForward(const CudaLayer& layer, int rows) const;
+  void feedForward(const CudaLayer& layer, int index, const StepPlan::Pass& pass) const;
+  void gate(const CudaLayer& layer, int index, int rows, const kernels::cuda::Rows& to) const;
 };
 
 }  // namespace vitrine::engine::cuda

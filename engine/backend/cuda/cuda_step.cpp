@@ -50,10 +50,11 @@ WorkspaceNeeds CudaBackend::needsOf(const StepPlan& plan) const {
   const gpu::Heads heads{m_config.nHeads, m_config.nKvHeads, m_config.headDim};
   WorkspaceNeeds needs;
   int mostWanted = 0;
+  const bool byGraph = runsByGraph();
   for (const StepPlan::Pass& pass : plan.passes()) {
-    const int rows = plan.isDecode() ? CudaGraphs::bucket(pass.rows) : pass.rows;
-    const int decodeRows = plan.isDecode() ? rows : pass.decodeRows;
-    const int wanted = plan.isDecode() ? rows : std::min(pass.nWanted, kHeadRows);
+    const int rows = byGraph ? CudaGraphs::bucket(pass.rows) : pass.rows;
+    const int decodeRows = byGraph ? rows : pass.decodeRows;
+    const int wanted = byGraph ? rows : std::min(pass.nWanted, kHeadRows);
     needs = needs.with(m_workspace.needs(rows, wanted));
     needs = needs.with(m_workspace.needs(rows, pass.nWanted % kHeadRows));
     if (decodeRows > 0) {
@@ -94,6 +95,11 @@ void CudaBackend::makeRoom(std::span<const BatchSequence> batch) {
     const WorkspaceNeeds wanted = m_workspace.held().with(needs);
     withRoom(m_workspace.bytesFor(wanted), [&] { m_workspace.take(wanted, m_stream.get()); });
     m_workspaceBytes = m_workspace.bytes();
+  }
+  if (m_tap.isOn()) {
+    const int width = std::max(m_workspace.widestRows(), m_config.kvDim());
+    withRoom(m_tap.missingBytes(m_plan.widestPass(), width),
+             [&] { m_tap.reserve(m_plan.widestPass(), width); });
   }
   int blocks = 0;
   for (const BatchSequence& s : batch) {
@@ -155,7 +161,7 @@ void CudaBackend::queueStep(std::span<const BatchSequence> batch) {
     m_workspaceOfGraphs = m_workspace.generation();
     m_inputsOfGraphs = m_inputs.generation();
   }
-  const int graphRows = m_plan.isDecode() ? CudaGraphs::bucket(m_plan.rows()) : 0;
+  const int graphRows = runsByGraph() ? CudaGraphs::bucket(m_plan.rows()) : 0;
   m_inputs.upload(m_plan, graphRows);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const BatchSequence& s = batch[i];
@@ -165,9 +171,9 @@ void CudaBackend::queueStep(std::span<const BatchSequence> batch) {
                      [this](BlockId block) { return m_pool->address(block); });
   }
   m_wholeDone = m_candidatesDone = 0;
-  const CudaPass queued{m_config,   *m_weights, m_workspace,   m_inputs,
-                        m_kvLayers, m_blas,     m_stream.get()};
-  if (m_plan.isDecode()) {
+  const CudaPass queued{m_config,   *m_weights, m_workspace,    m_inputs,
+                        m_kvLayers, m_blas,     m_stream.get(), m_tap.isOn() ? &m_tap : nullptr};
+  if (runsByGraph()) {
     queueDecode(queued, graphRows);
   } else {
     for (const StepPlan::Pass& pass : m_plan.passes()) queuePass(queued, pass);
@@ -186,7 +192,7 @@ void CudaBackend::queueDecode(const CudaPass& queued, int rows) {
   pass.rows = pass.decodeRows = pass.nWanted = rows;
   m_graphs.run({rows, splits}, m_stream.get(), [&] {
     queued.layers(pass, {}, splits);
-    queued.head(nullptr, rows);
+    queued.head(pass, nullptr, rows);
   });
   bringBack(0, wanted);
 }
@@ -196,7 +202,7 @@ void CudaBackend::queuePass(const CudaPass& queued, const StepPlan::Pass& pass) 
   for (int done = 0; done < pass.nWanted; done += kHeadRows) {
     const int first = pass.firstWanted + done;
     const int count = std::min(kHeadRows, pass.nWanted - done);
-    queued.head(m_inputs.wanted(first), count);
+    queued.head(pass, m_inputs.wanted(first), count);
     bringBack(first, count);
   }
 }

@@ -7,28 +7,42 @@
 
 #include "engine/backend/precision.h"
 #include "engine/model/model.h"
+#include "engine/quant/quant_plan.h"
 #include "kernels/cuda/handles.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/types.h"
 
 namespace vitrine::engine::cuda {
 
+/// A matrix, or neighbours that read the same rows in the same form, one below the other.
+struct CudaMatrix {
+  kernels::cuda::Matrix weights;
+  kernels::cuda::Matrix outliers;  ///< FP16: the columns that are zero in `weights`; out 0: none
+  int firstOutput = 0;             ///< among those of all matrices that read the rows
+
+  bool hasOutliers() const { return outliers.out > 0; }
+};
+/// The matrices that read the same rows: one where all have the same form, which is fast.
+using CudaMatrices = std::vector<CudaMatrix>;
+
+/// How INT8 rows are made at a site (engine/quant/sites.h). All zero: each has its own scales.
+struct CudaSite {
+  float staticScale = 0.0F;
+  kernels::cuda::Outliers outliers;  ///< without a place for values
+};
+
 /// One layer on the device. Vectors are FP32; null where the architecture has none.
 struct CudaLayer {
-  kernels::cuda::Matrix wQkv;            // [qkvDim, dModel]: queries, keys, values
-  kernels::cuda::Matrix wo;              // [dModel, qDim]
-  kernels::cuda::Matrix wGateUp;         // [2 · dFfn, dModel]: the gates first
-  kernels::cuda::Matrix wDown;           // [dModel, dFfn]
+  CudaMatrices qkv;                      // [qkvDim, dModel]: queries, keys, values
+  CudaMatrix wo;                         // [dModel, qDim]
+  CudaMatrices gateUp;                   // [2 · dFfn, dModel]: the gates first
+  CudaMatrix wDown;                      // [dModel, dFfn]
   const float* attentionNorm = nullptr;  // [dModel]
   const float* ffnNorm = nullptr;        // [dModel]
   const float* bias = nullptr;           // [qkvDim]
   const float* qNorm = nullptr;          // [headDim]
   const float* kNorm = nullptr;          // [headDim]
 };
-
-/// The format of a matrix that was joined from `parts`. WeightMode::kNative: BF16 where the file
-/// has BF16 alone, else FP16. (Kernels that compute with 4-bit blocks will get theirs here.)
-kernels::cuda::WeightFormat weightFormat(std::span<const TensorView> parts, WeightMode mode);
 
 /// A model's weights in device memory, in one run, converted on the host on their way there.
 /// Immutable after make().
@@ -41,8 +55,9 @@ class CudaWeights final {
       cudaStream_t stream, const Progress& progress, std::stop_token stop);
 
   std::vector<CudaLayer> layers;
+  std::vector<CudaSite> sites;        // [siteCount(nLayers)]
   const float* outputNorm = nullptr;  // [dModel]
-  kernels::cuda::Matrix output;       // [vocabSize, dModel]
+  CudaMatrix output;                  // [vocabSize, dModel]
   kernels::cuda::EmbeddingTable embedding;
   const double* ropeTurns = nullptr;  // [rope.dims / 2]: turns of 2π that a position takes
 

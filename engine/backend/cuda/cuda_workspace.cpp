@@ -36,19 +36,34 @@ WorkspaceNeeds WorkspaceNeeds::with(const WorkspaceNeeds& other) const {
 }
 
 CudaWorkspace::CudaWorkspace(const ModelConfig& config, const CudaWeights& weights,
-                             const WeightPrecision& precision)
-    : m_config(config), m_precision(precision), m_output(weights.output) {
+                             const WeightPrecision& precision, cudaStream_t stream)
+    : m_config(config),
+      m_precision(precision),
+      m_output(weights.output.weights),
+      m_sites(weights.sites) {
   m_normedStride = m_output.stride;
+  const auto add = [this](const CudaMatrix& m) {
+    const bool known =
+        std::any_of(m_layerShapes.begin(), m_layerShapes.end(),
+                    [&](const gpu::Matrix& other) { return sameShape(m.weights, other); });
+    if (!known) m_layerShapes.push_back(m.weights);
+  };
   for (const CudaLayer& layer : weights.layers) {
-    for (const gpu::Matrix* m : {&layer.wQkv, &layer.wo, &layer.wGateUp, &layer.wDown}) {
-      const bool known =
-          std::any_of(m_layerShapes.begin(), m_layerShapes.end(),
-                      [&](const gpu::Matrix& other) { return sameShape(*m, other); });
-      if (!known) m_layerShapes.push_back(*m);
-    }
-    m_attendedStride = layer.wo.stride;
-    m_gatedStride = layer.wDown.stride;
+    for (const CudaMatrix& m : layer.qkv) add(m);
+    for (const CudaMatrix& m : layer.gateUp) add(m);
+    add(layer.wo);
+    add(layer.wDown);
+    m_attendedStride = layer.wo.weights.stride;
+    m_gatedStride = layer.wDown.weights.stride;
   }
+  bool isStatic = false;
+  for (const CudaSite& site : m_sites) {
+    m_outlierStride = std::max(m_outlierStride, site.outliers.stride);
+    isStatic = isStatic || site.staticScale > 0.0F;
+  }
+  if (!isStatic) return;
+  m_use = gpu::DeviceBuffer<gpu::StaticUse>(m_sites.size());
+  gpu::check(cudaMemsetAsync(m_use.data(), 0, m_use.bytes(), stream), "clearing the counters");
 }
 
 gpu::RowType CudaWorkspace::activationType(const gpu::Matrix& weights) const {
@@ -97,6 +112,9 @@ CudaWorkspace::Places CudaWorkspace::places(const WorkspaceNeeds& needs) const {
   p.normed = add(rowsBytes(needs.rows, m_normedStride));
   p.attended = add(rowsBytes(needs.rows, m_attendedStride));
   p.gated = add(rowsBytes(needs.rows, m_gatedStride));
+  const bool int8 = m_precision.activations == ActivationMode::kInt8;
+  p.normedInt8 = add(int8 ? rowsBytes(needs.rows, m_normedStride) : 0);
+  p.outliers = add(rows * static_cast<std::size_t>(m_outlierStride) * sizeof(std::uint16_t));
   return p;
 }
 
@@ -127,6 +145,8 @@ void CudaWorkspace::take(const WorkspaceNeeds& needs, cudaStream_t stream) {
   m_normed = base + p.normed;
   m_attended = base + p.attended;
   m_gated = base + p.gated;
+  m_normedInt8 = base + p.normedInt8;
+  m_outliers = base + p.outliers;
 }
 
 /// Values of two bytes at most, then the scales of INT8 groups.
@@ -135,7 +155,7 @@ std::size_t CudaWorkspace::rowsBytes(int rows, int stride) const {
   return static_cast<std::size_t>(rows) * (width * 2 + width / kSmallestGroup * sizeof(float));
 }
 
-gpu::Rows CudaWorkspace::view(const gpu::Matrix& weights, std::byte* values) const {
+gpu::Rows CudaWorkspace::view(int site, const gpu::Matrix& weights, std::byte* values) const {
   gpu::Rows rows;
   rows.type = activationType(weights);
   rows.values = values;
@@ -144,20 +164,26 @@ gpu::Rows CudaWorkspace::view(const gpu::Matrix& weights, std::byte* values) con
     const auto bytes = static_cast<std::size_t>(m_held.rows) * weights.stride;
     rows.scales = reinterpret_cast<float*>(values + bytes);
     rows.groupSize = weights.groupSize;
+    const auto index = static_cast<std::size_t>(site);
+    rows.staticScale = m_sites[index].staticScale;
+    if (m_use.size() > 0) rows.use = m_use.data() + index;
+    rows.outliers = m_sites[index].outliers;
+    rows.outliers.values = reinterpret_cast<std::uint16_t*>(m_outliers);
   }
   return rows;
 }
 
-gpu::Rows CudaWorkspace::normed(const gpu::Matrix& weights) const {
-  return view(weights, m_normed);
+gpu::Rows CudaWorkspace::normed(int site, const gpu::Matrix& weights) const {
+  return view(site, weights,
+              activationType(weights) == gpu::RowType::kInt8 ? m_normedInt8 : m_normed);
 }
 
-gpu::Rows CudaWorkspace::attended(const gpu::Matrix& weights) const {
-  return view(weights, m_attended);
+gpu::Rows CudaWorkspace::attended(int site, const gpu::Matrix& weights) const {
+  return view(site, weights, m_attended);
 }
 
-gpu::Rows CudaWorkspace::gated(const gpu::Matrix& weights) const {
-  return view(weights, m_gated);
+gpu::Rows CudaWorkspace::gated(int site, const gpu::Matrix& weights) const {
+  return view(site, weights, m_gated);
 }
 
 gpu::Rows CudaWorkspace::wide(const gpu::Matrix& weights) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,7 +31,7 @@ struct WorkspaceNeeds {
 class CudaWorkspace final {
  public:
   CudaWorkspace(const ModelConfig& config, const CudaWeights& weights,
-                const WeightPrecision& precision);
+                const WeightPrecision& precision, cudaStream_t stream);
 
   /// The linear workspace and the rest for passes of `rows` rows, without candidates and partials.
   WorkspaceNeeds needs(int rows, int headRows) const;
@@ -42,11 +43,12 @@ class CudaWorkspace final {
   /// pad rows of activations are never written. Requires: nothing queued uses the old one.
   void take(const WorkspaceNeeds& needs, cudaStream_t stream);
 
-  /// Rows that enter a product with `weights`, in the type that it wants: from a norm, from
-  /// attention, from the gate. Each has a buffer of its own, so that its padding stays zero.
-  kernels::cuda::Rows normed(const kernels::cuda::Matrix& weights) const;
-  kernels::cuda::Rows attended(const kernels::cuda::Matrix& weights) const;
-  kernels::cuda::Rows gated(const kernels::cuda::Matrix& weights) const;
+  /// Rows that enter a product with `weights` at a site, in the form that it wants: from a norm,
+  /// from attention, from the gate. Each has a buffer of its own, so that its padding stays zero;
+  /// those of a norm have one in FP16 and one in INT8.
+  kernels::cuda::Rows normed(int site, const kernels::cuda::Matrix& weights) const;
+  kernels::cuda::Rows attended(int site, const kernels::cuda::Matrix& weights) const;
+  kernels::cuda::Rows gated(int site, const kernels::cuda::Matrix& weights) const;
   /// FP32 rows of the same stride, for what is converted afterwards (INT8).
   kernels::cuda::Rows wide(const kernels::cuda::Matrix& weights) const;
 
@@ -60,7 +62,12 @@ class CudaWorkspace final {
   kernels::cuda::Candidate* candidates = nullptr;
   void* scratch = nullptr;  // of bestTokens()
 
-  std::size_t bytes() const { return m_memory.bytes(); }
+  /// What went through the static scales so far, by site; null where there are none.
+  const kernels::cuda::StaticUse* staticUse() const { return m_use.data(); }
+  /// The widest rows that enter a product, padding included.
+  int widestRows() const { return std::max({m_normedStride, m_attendedStride, m_gatedStride}); }
+
+  std::size_t bytes() const { return m_memory.bytes() + m_use.bytes(); }
   /// Changes with the addresses: graphs captured before are void.
   std::uint64_t generation() const { return m_generation; }
   kernels::cuda::RowType activationType(const kernels::cuda::Matrix& weights) const;
@@ -68,17 +75,21 @@ class CudaWorkspace final {
  private:
   struct Places {
     std::size_t x, qkv, gateUp, angles, logits, partials, linear, candidates, scratch;
-    std::size_t normed, attended, gated;  // values, then scales
+    std::size_t normed, attended, gated, normedInt8;  // values, then scales
+    std::size_t outliers;
     std::size_t total;
   };
   Places places(const WorkspaceNeeds& needs) const;
   std::size_t rowsBytes(int rows, int stride) const;
-  kernels::cuda::Rows view(const kernels::cuda::Matrix& weights, std::byte* values) const;
+  kernels::cuda::Rows view(int site, const kernels::cuda::Matrix& weights, std::byte* values) const;
 
   const ModelConfig& m_config;
   WeightPrecision m_precision;
   std::vector<kernels::cuda::Matrix> m_layerShapes;  // one of each kind
   kernels::cuda::Matrix m_output;
+  std::vector<CudaSite> m_sites;
+  kernels::cuda::DeviceBuffer<kernels::cuda::StaticUse> m_use;
+  int m_outlierStride = 0;  // most FP16 columns beside INT8 rows
   // Strides of normed(), attended() and gated() rows.
   int m_normedStride = 0;
   int m_attendedStride = 0;
@@ -89,6 +100,8 @@ class CudaWorkspace final {
   std::byte* m_normed = nullptr;
   std::byte* m_attended = nullptr;
   std::byte* m_gated = nullptr;
+  std::byte* m_normedInt8 = nullptr;
+  std::byte* m_outliers = nullptr;  // the rows of one site at a time
 };
 
 }  // namespace vitrine::engine::cuda

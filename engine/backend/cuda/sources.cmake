@@ -13,6 +13,7 @@ set(cuda_backend_sources
   cuda_workspace.cpp
   step_plan.cpp
   step_inputs.cpp
+  activation_tap.cpp
   cuda_pass.cpp
   cuda_graphs.cpp
   cuda_backend.cpp

@@ -3,12 +3,23 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/backend/cuda/cuda_weights.h"
 #include "engine/model/weights.h"
-#include "kernels/cuda/types.h"
+#include "kernels/api/weight_change.h"
 
 // Rows of weights on their way from the model file to the device, converted on the host.
 
 namespace vitrine::engine::cuda {
+
+/// A tensor of the file and what is done to it on its way.
+struct WeightRows {
+  TensorView file;
+  kernels::WeightChange change;   ///< without columns that become zero
+  std::span<const int> outliers;  // columns that go beside, ascending
+  float tensorLargest = 0.0F;     ///< INT8 with one scale for all: largestOfRow() of all rows
+
+  bool changesValues() const { return change.any() || !outliers.empty(); }
+};
 
 /// What converting found out.
 struct RowReport {
@@ -22,10 +33,20 @@ struct RowReport {
 std::size_t rowValueBytes(const kernels::cuda::Matrix& matrix);
 std::size_t rowScaleBytes(const kernels::cuda::Matrix& matrix);
 
-/// Row `row` of a tensor in the form of `to`: values [stride] and FP16 scales [groups()], zeros
-/// beyond the tensor's columns. Equal types keep their bits; so do Q8_0 blocks where groups of 32
-/// are asked for and outputScale allows it. `scratch` [to.stride] floats.
-RowReport convertRow(const TensorView& from, std::int64_t row, const kernels::cuda::Matrix& to,
-                     float* scratch, std::byte* values, std::uint16_t* scales);
+/// Where a row goes.
+struct RowPlace {
+  std::byte* values = nullptr;        // [stride]
+  std::uint16_t* scales = nullptr;    // kInt8: FP16 [groups()]
+  std::uint16_t* outliers = nullptr;  // FP16 [stride of the outliers], where there are some
+};
+
+/// Row `row` of a tensor in the form of `to`, zeros beyond the tensor's columns. Equal types keep
+/// their bits where nothing changes; so do Q8_0 blocks where groups of 32 are asked for and
+/// outputScale allows it. `scratch` [stride] floats.
+RowReport convertRow(const WeightRows& from, std::int64_t row, const CudaMatrix& to, float* scratch,
+                     const RowPlace& place);
+
+/// The largest magnitude of a row that INT8 has to hold. `scratch` [cols] floats.
+float largestOfRow(const WeightRows& from, std::int64_t row, float* scratch);
 
 }  // namespace vitrine::engine::cuda

@@ -25,12 +25,12 @@ std::unique_ptr<Backend> makeWith(BackendKind kind, const std::shared_ptr<const 
   if (kind == BackendKind::kCuda) return makeCudaWith(model, config, precision);
   if (kind == BackendKind::kCpu) {
     auto pool = std::make_unique<kernels::cpu::ThreadPool>(2);
-    auto weights = valueOf(CpuWeights::make(*model, precision, config.nKvHeads, *pool, {}, {}));
+    auto weights = valueOf(CpuWeights::make(*model, config, precision, *pool, {}, {}));
     return std::make_unique<CpuBackend>(model, config, precision,
                                         kernels::cpu::kernelsFor(kernels::cpu::bestIsa()),
                                         std::move(pool), std::move(weights), "");
   }
-  auto weights = valueOf(ReferenceWeights::make(*model, precision, config.nKvHeads, {}, {}));
+  auto weights = valueOf(ReferenceWeights::make(*model, config, precision, {}, {}));
   return std::make_unique<ReferenceBackend>(model, config, precision, std::move(weights));
 }
 
