@@ -224,6 +224,39 @@ class TestCudaLinear : public QObject {
     }
   }
 
+  // A scale a row: one integer sum over all columns, scaled once; every bit is known.
+  void rowScaledInt8IsTheIntegerReference_data() {
+    QTest::addColumn<int>("out");
+    QTest::addColumn<int>("in");
+    for (auto [out, in] : {std::pair{1, 1}, {33, 64}, {19, 72}, {18, 192}, {7, 2304}, {130, 577}}) {
+      QTest::addRow("%d x %d", out, in) << out << in;
+    }
+  }
+  void rowScaledInt8IsTheIntegerReference() {
+    QFETCH(int, out);
+    QFETCH(int, in);
+    constexpr int kRows = 70;
+    const Product p(kW8A8Row, kRows, {out, in}, 22);
+    const auto qx = p.x.quantized();
+    const Floats sx = p.x.scales();
+    const auto stride = static_cast<std::size_t>(p.w.view.stride);
+    Floats wanted;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t o = 0; o < static_cast<std::size_t>(out); ++o) {
+        std::int64_t sum = 0;
+        for (std::size_t i = 0; i < stride; ++i) {
+          sum += std::int64_t{qx[r * stride + i]} * p.w.q[o * stride + i];
+        }
+        const float scale = sx[r] * vitrine::kernels::halfToFloat(p.w.bits[o]);
+        wanted.push_back(static_cast<float>(sum) * scale * p.w.view.outputScale);
+      }
+    }
+    for (int rows : {1, 2, 3, 5, 8, 9, kRows}) {
+      const Floats y = multiply(p.w, p.x, rows);
+      QVERIFY2(sameBits(y.data(), wanted.data(), y.size()), qPrintable(QString::number(rows)));
+    }
+  }
+
   // A scale a row: the integer sum is the same on every way, and so is the rest.
   void rowScaledInt8HasTheSameBitsForAnyNumberOfRows() {
     const Product p(kW8A8Row, 20, {37, 700}, 16);
