@@ -11,6 +11,7 @@
 #include "engine/backend/cuda/weight_staging.h"
 #include "engine/backend/kv_regroup.h"
 #include "engine/backend/model_math.h"
+#include "engine/backend/plan_queries.h"
 #include "kernels/api/int8_weights.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/reference/dequantize.h"
@@ -52,11 +53,6 @@ std::size_t widestRow(const WeightPlan& plan) {
 /// Whether scales lie well inside FP16, and the widened weights (127 times as large) too.
 bool scalesFit(float largestScale, float outputScale) {
   return kernels::int8ScalesFit(largestScale, outputScale) && largestScale / outputScale <= 512.0F;
-}
-
-std::string nameOf(const WeightPlan::MatrixEntry& entry, MatrixPart part) {
-  if (entry.layer < 0) return "the output matrix of the model";
-  return fmt::format("the {} matrix of layer {}", toString(part), entry.layer);
 }
 
 /// Carries the weights of a plan to the device.
@@ -204,7 +200,7 @@ Result<void> Upload::matrix(const WeightPlan::MatrixEntry& entry, int ownKvHeads
         return fail(ErrorCode::kUnsupported,
                     "{} holds weights beyond 65504, which FP16 cannot represent; choose bf16 "
                     "weights, or int8 weights without parts that stay FP16",
-                    nameOf(entry, p.part));
+                    matrixName(entry.layer, p.part));
       }
       report.add(found);
       row += static_cast<std::size_t>(tensor.view().rows);

@@ -25,7 +25,8 @@ struct CudaMatrix {
 /// The matrices that read the same rows: one where all have the same form, which is fast.
 using CudaMatrices = std::vector<CudaMatrix>;
 
-/// How INT8 rows are made at a site (engine/quant/sites.h). All zero: each has its own scales.
+/// How INT8 rows are made at a site (engine/quant/sites.h) that INT8 matrices read. All zero: each
+/// row has its own scales.
 struct CudaSite {
   float staticScale = 0.0F;
   kernels::cuda::Outliers outliers;  ///< without a place for values

@@ -5,6 +5,7 @@
 
 #include "engine/backend/cuda/weight_rows.h"
 #include "engine/backend/kv_regroup.h"
+#include "engine/backend/plan_queries.h"
 #include "kernels/api/int8_weights.h"
 
 namespace vitrine::engine::cuda {
@@ -178,6 +179,7 @@ void WeightPlan::addVector(const float*& to, std::vector<VectorSource> parts) {
 }
 
 void WeightPlan::addSite(CudaSite& to, int site) {
+  if (!isReadByInt8(m_quant, site, m_config.nLayers)) return;
   to.staticScale = m_quant.staticScale(site);
   const std::span<const int> columns = m_quant.outliers(site);
   if (columns.empty()) return;

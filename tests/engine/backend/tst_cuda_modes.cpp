@@ -44,6 +44,7 @@ struct TestedModel {
   const char* name;
   std::shared_ptr<const Model> model;
   CalibrationPtr profile;
+  std::vector<float> exact;  // logits of the model without INT8
 };
 
 template <typename T>
@@ -150,9 +151,11 @@ class TestCudaModes : public QObject {
  private slots:
   void initTestCase() {
     const auto add = [&](const char* name, const TinyModelOptions& options) {
-      TestedModel one{name, loadModel(randomModel(options)), nullptr};
+      TestedModel one{name, loadModel(randomModel(options)), nullptr, {}};
       const auto plain = makeBackend(BackendKind::kReference, one.model);
       one.profile = calibrationOf(*plain, *one.model, someTokens(200, 3));
+      configureCache(*plain, *one.model, KvType::kFp16, 3);
+      one.exact = forward(*plain, someTokens(kTokens, 10), 0, blocks(3), kTokens);
       m_models.push_back(std::move(one));
     };
     // Rows of 192 are one and a half groups of 128.
@@ -237,6 +240,7 @@ class TestCudaModes : public QObject {
     const auto tokens = someTokens(kTokens, 10);
     configureCache(*judge, *one.model, KvType::kFp16, 3);
     const std::vector<float> wanted = forward(*judge, tokens, 0, blocks(3), kTokens);
+    const Divergence loss = divergence(one.exact, wanted, c.vocabSize);
 
     const auto backend = makeWith(BackendKind::kCuda, one.model, c, p);
     configureCache(*backend, *one.model, KvType::kFp16, 20);
@@ -253,11 +257,16 @@ class TestCudaModes : public QObject {
     }
     QCOMPARE(done, kTokens);
     const Divergence cut = divergence(wanted, pieces, c.vocabSize);
-    qInfo("KL at once %.2g (largest %.2g), in pieces %.2g (%.2g)", whole.mean, whole.largest,
-          cut.mean, cut.largest);
+    qInfo("KL at once %.2g (largest %.2g), in pieces %.2g (%.2g); of the mode itself %.2g",
+          whole.mean, whole.largest, cut.mean, cut.largest, loss.mean);
     QVERIFY(cudaOf(*backend).graphs().replays() >= 5);
-    // A value that lies between two integers may go to either, which is a step of INT8.
-    const double most = 1e-3;
+    // A value that lies between two integers may go to either, which is a step of INT8. Seldom
+    // where all products are of integers; where rows of FP16 go beside (in FP32 on the CPU), their
+    // rounding of 2^-11 moves one value in about 16 of those that follow, which is as much as INT8
+    // costs itself.
+    const bool beside = p.outliers == OutlierMode::kMixed || !p.keep.empty();
+    const double share = p.activations != ActivationMode::kInt8 ? 0.0 : beside ? 0.7 : 0.25;
+    const double most = std::max(1e-3, share * loss.mean);
     QVERIFY2(whole.mean <= most && cut.mean <= most, "the mean KL is too large");
     QVERIFY2(whole.largest <= 20 * most && cut.largest <= 20 * most, "one row is too far off");
 
@@ -347,11 +356,13 @@ class TestCudaModes : public QObject {
       backend->observe(nullptr);
       const auto after = forward(*backend, tokens, 0, blocks(3));
       if (kind != BackendKind::kCuda) return;
-      // Graphs go on where they were.
+      // Graphs go on; those before are gone where the workspace has grown.
       const std::uint64_t replays = cudaOf(*backend).graphs().replays();
-      const auto again = forward(*backend, std::span(tokens).last(1), kCount - 1, blocks(3));
-      QCOMPARE(cudaOf(*backend).graphs().replays(), replays + 1);
-      QVERIFY(divergence(after, again, c.vocabSize).mean < 1e-3);
+      for (int i = 0; i < 3; ++i) {
+        const auto again = forward(*backend, std::span(tokens).last(1), kCount - 1, blocks(3));
+        QVERIFY(divergence(after, again, c.vocabSize).mean < 1e-3);
+      }
+      QVERIFY(cudaOf(*backend).graphs().replays() > replays);
     };
     record(BackendKind::kReference, wanted, kCount);
     record(BackendKind::kCuda, got, chunk);
