@@ -29,6 +29,7 @@ float leastSquaresLimit(const MagnitudeHistogram& histogram, float largest) {
     const double high = std::min<double>(MagnitudeHistogram::lowerEdge(i + 1), largest);
     middles[static_cast<std::size_t>(i)] = 0.5 * (low + std::max(low, high));
   }
+  middles.back() = largest;  // few values lie there, and one of them is this
   const auto errorOf = [&](double limit) {
     const double step = limit / 127.0;
     double error = 0.0;
