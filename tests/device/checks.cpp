@@ -1,9 +1,11 @@
-// device_checks: every case of the operation table on the device, against the reference.
+// device_checks: every case of the operation table on the device, against the reference, and the
+// INT8 forms that the table does not have.
 //   device_checks [--quick]   every third case (for slow tools that watch)
 #include <cstdio>
 #include <cstring>
 #include <exception>
 
+#include "tests/device/checks_int8.h"
 #include "tests/kernels/cuda_ops.h"
 #include "tests/kernels/op_table.h"
 
@@ -25,6 +27,9 @@ int runAll(bool quick) {
       std::printf("FAIL %s %s: %s\n", name, one.name.c_str(), difference.c_str());
     }
   });
+  const vitrine::device::Int8Checks forms = vitrine::device::checkInt8Forms();
+  ran += forms.ran;
+  failed += forms.failed;
   std::printf("%d of %d cases passed\n", ran - failed, ran);
   return failed == 0 && ran > 0 ? 0 : 1;
 }

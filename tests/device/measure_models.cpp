@@ -77,15 +77,31 @@ WeightPrecision precisionOf(WeightMode mode) {
   return precision;
 }
 
-Measure decode(const char* id, const Shape& shape, WeightMode mode, double goal,
+/// INT8 weights with one scale a row, and activations of INT8 or FP16.
+WeightPrecision perChannel(engine::ActivationMode activations) {
+  WeightPrecision precision = precisionOf(WeightMode::kInt8);
+  precision.weightScales = engine::WeightScales::kChannel;
+  precision.activations = activations;
+  return precision;
+}
+
+std::string nameOf(const WeightPrecision& p) {
+  if (p.weights != WeightMode::kInt8) return " FP16";
+  const std::string scales = p.weightScales == engine::WeightScales::kGroup
+                                 ? " in groups of " + std::to_string(p.groupSize)
+                                 : " per channel";
+  return (p.activations == engine::ActivationMode::kInt8 ? " W8A8" : " W8A16") + scales;
+}
+
+Measure decode(const char* id, const Shape& shape, const WeightPrecision& precision, double goal,
                const BenchOptions& options, const Limits& limits) {
   const int steps = options.tiny ? 2 : 64;
-  Chat chat(shape, precisionOf(mode), 2 * steps + 16);
+  Chat chat(shape, precision, 2 * steps + 16);
   const double seconds = chat.decodeSeconds(1, steps, options.repeats);
   const double rate = chat.bytesAt(steps / 2) / seconds;
   Measure m;
   m.id = id;
-  m.what = "decode " + shape.name + (mode == WeightMode::kInt8 ? " W8A16" : " FP16");
+  m.what = "decode " + shape.name + nameOf(precision);
   m.value = rate / limits.readBytesPerSecond;
   m.unit = "of probe";
   m.goal = goal;
@@ -162,11 +178,20 @@ std::vector<Measure> measureModels(const BenchOptions& options, const Limits& li
   const Shape middle = options.tiny ? shapeTiny() : shape1B();
   const Shape large = options.tiny ? shapeTiny() : shape8B();
   std::vector<Measure> all;
-  all.push_back(decode("G1", large, WeightMode::kFp16, 0.75, options, limits));
-  all.push_back(decode("G2", large, WeightMode::kInt8, 0.68, options, limits));
-  all.push_back(decode("G3", middle, WeightMode::kFp16, 0.55, options, limits));
-  all.push_back(decode("G3", middle, WeightMode::kInt8, 0.45, options, limits));
-  all.push_back(decode("G4", small, WeightMode::kFp16, 0.40, options, limits));
+  const WeightPrecision fp16 = precisionOf(WeightMode::kFp16);
+  const WeightPrecision int8 = precisionOf(WeightMode::kInt8);
+  WeightPrecision wide = int8;
+  wide.groupSize = 128;
+  all.push_back(decode("G1", large, fp16, 0.75, options, limits));
+  all.push_back(decode("G2", large, int8, 0.68, options, limits));
+  all.push_back(decode("G2", large, wide, 0.68, options, limits));
+  all.push_back(
+      decode("G2", large, perChannel(engine::ActivationMode::kFp16), 0.68, options, limits));
+  all.push_back(
+      decode("G2", large, perChannel(engine::ActivationMode::kInt8), 0.68, options, limits));
+  all.push_back(decode("G3", middle, fp16, 0.55, options, limits));
+  all.push_back(decode("G3", middle, int8, 0.45, options, limits));
+  all.push_back(decode("G4", small, fp16, 0.40, options, limits));
   all.push_back(prefill(large, options, limits));
   all.push_back(graphGain(small, options));
   all.push_back(cachedTurn(large, options));

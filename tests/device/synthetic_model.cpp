@@ -86,7 +86,8 @@ gpu::Matrix SyntheticModel::matrix(int out, int in, const WeightPrecision& preci
   m.stride = gpu::roundUp(in, gpu::kColumnPad);
   const std::size_t values = static_cast<std::size_t>(m.paddedOut) * m.stride;
   if (m.format == gpu::WeightFormat::kInt8) {
-    m.groupSize = precision.groupSize;
+    m.groupSize = precision.weightScales == engine::WeightScales::kGroup ? precision.groupSize
+                                                                         : gpu::kWholeRow;
     m.values = random(values, gpu::RowType::kInt8);
     const std::size_t scales = static_cast<std::size_t>(m.paddedOut) * m.groups() * 2;
     m.scales = random(scales, gpu::RowType::kFp16);

@@ -97,7 +97,7 @@ struct OpBackend {
   /// what the backend's own number formats cost (BF16 activations, say). FP32 by default.
   double linearTolerance = 2e-6;
   double int8LinearTolerance = 2e-6;
-  double int8Linear64Tolerance = 2e-6;  ///< W8A8 with groups of 64
+  double int8Linear64Tolerance = 2e-6;  ///< W8A8 with larger groups than 32
   double attentionTolerance = 2e-6;
   double int8AttentionTolerance = 2e-6;
 };

@@ -51,7 +51,7 @@ std::string runCase(const OpBackend& ops, const LinearInput& input) {
   return judge(ops, &OpBackend::linear, input, 1e-6, ops.linearTolerance);
 }
 std::string runCase(const OpBackend& ops, const Int8LinearInput& input) {
-  const bool wide = input.int8Activations && input.groupSize == 64;
+  const bool wide = input.int8Activations && input.groupSize > 32;
   return judge(ops, &OpBackend::int8Linear, input, 1e-6,
                wide ? ops.int8Linear64Tolerance : ops.int8LinearTolerance);
 }

@@ -147,7 +147,7 @@ std::vector<NamedCase<Int8LinearInput>> int8LinearCases() {
 
   Random random(4);
   for (bool activations : {false, true}) {
-    for (int group : {32, 64}) {
+    for (int group : {32, 64, 128}) {
       for (auto [rows, out, inputs] : {std::tuple{1, 1, 32},
                                        {1, 33, 576},
                                        {2, 16, 96},
