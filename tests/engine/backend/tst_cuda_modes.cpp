@@ -377,7 +377,34 @@ class TestCudaModes : public QObject {
     }
   }
 
-  // The norm's rows in INT8 have zeros where FP16 would have a NaN: it must be seen nonetheless.
+  // Many rows take INT8 weights widened to FP16: 127 scales must fit.
+  void largeWeightsAreNotCut() {
+    TinyModelOptions options;
+    options.weightType = TensorType::kF32;
+    const auto model = loadModel(randomModel(options));
+    const ModelConfig& c = model->config();
+    auto& layer = const_cast<Weights&>(model->weights()).layers[1];
+    std::vector<float> down(static_cast<std::size_t>(c.dModel) * c.dFfn);
+    for (std::size_t i = 0; i < down.size(); ++i) {
+      down[i] = 0.01F * static_cast<float>((i * 37) % 101) - 0.5F;
+      if (i % 7 == 0) down[i] *= 200.0F;  // up to 100: 127 scales beyond 65504 · 2^-12
+    }
+    layer.wDown = {TensorType::kF32, c.dModel, c.dFfn,
+                   reinterpret_cast<const std::byte*>(down.data())};
+    WeightPrecision p;
+    p.weights = WeightMode::kInt8;
+    const auto tokens = someTokens(30, 5);
+    std::vector<std::vector<float>> all;
+    for (BackendKind kind : {BackendKind::kCpu, BackendKind::kCuda}) {
+      const auto backend = makeWith(kind, model, c, p);
+      configureCache(*backend, *model, KvType::kFp16, 3);
+      all.push_back(forward(*backend, tokens, 0, blocks(3), 30));
+    }
+    const Divergence found = divergence(all[0], all[1], c.vocabSize);
+    QVERIFY2(found.mean < 1e-4, qPrintable(QString::number(found.mean)));
+  }
+
+  // Clipping would turn a NaN into 127 steps: it must be seen nonetheless.
   void brokenValuesAreSeen() {
     TinyModelOptions options;
     options.dModel = 128;
