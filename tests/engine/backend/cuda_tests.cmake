@@ -25,3 +25,7 @@ vitrine_test(tst_cuda_real LABELS real SOURCES cuda_fixture.cpp TIMEOUT 900
 add_test(NAME tst_cuda_promises_shuffled COMMAND tst_cuda_promises)
 set_tests_properties(tst_cuda_promises_shuffled PROPERTIES LABELS engine TIMEOUT 300 ENVIRONMENT
                      "QT_QPA_PLATFORM=offscreen;CUDA_ON_CPU_SEED=5;CUDA_ON_CPU_LAZY=1")
+add_test(NAME tst_cuda_modes_shuffled
+         COMMAND tst_cuda_modes staticScalesCountWhatTheyMeet observerSeesEachRowOnce)
+set_tests_properties(tst_cuda_modes_shuffled PROPERTIES LABELS engine TIMEOUT 300 ENVIRONMENT
+                     "QT_QPA_PLATFORM=offscreen;CUDA_ON_CPU_SEED=7;CUDA_ON_CPU_LAZY=1")
