@@ -32,15 +32,21 @@ std::vector<TokenProbability> topTokens(std::span<const float> logits, int count
 }
 
 RowComparison compareRows(std::span<const float> reference, std::span<const float> other) {
-  const double referenceNorm = logSumExp(reference);
-  const double otherNorm = logSumExp(other);
-  double divergence = 0.0;
+  const auto best = std::max_element(reference.begin(), reference.end());
+  const double largest = *best;
+  double sum = 0.0, weighted = 0.0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
-    const double logp = reference[i] - referenceNorm;
-    if (logp < -60.0) continue;  // a share below 1e-26: no double sum of nats can see it
-    divergence += std::exp(logp) * (logp - (other[i] - otherNorm));
+    const double share = std::exp(reference[i] - largest);
+    sum += share;
+    weighted += share * (static_cast<double>(reference[i]) - other[i]);
   }
-  return {std::max(divergence, 0.0), bestToken(reference) == bestToken(other)};
+  RowComparison row;
+  row.referenceNorm = largest + std::log(sum);
+  row.otherNorm = logSumExp(other);
+  // Σ p (log p − log q), where log p − log q is the logits' difference less that of the norms.
+  row.divergence = std::max(weighted / sum - (row.referenceNorm - row.otherNorm), 0.0);
+  row.sameBest = best - reference.begin() == bestToken(other);
+  return row;
 }
 
 }  // namespace vitrine::engine

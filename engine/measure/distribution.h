@@ -21,6 +21,7 @@ std::vector<TokenProbability> topTokens(std::span<const float> logits, int count
 struct RowComparison {
   double divergence = 0.0;  ///< KL(reference ‖ other) in nats, over the whole vocabulary
   bool sameBest = false;
+  double referenceNorm = 0.0, otherNorm = 0.0;  ///< logSumExp() of each
 };
 RowComparison compareRows(std::span<const float> reference, std::span<const float> other);
 

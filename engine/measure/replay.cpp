@@ -74,9 +74,10 @@ class Replay {
                                  std::span<const float>(views[1].row(i))};
         const RowComparison both = compareRows(rows[0], rows[1]);
         token.divergence = static_cast<float>(both.divergence);
+        const std::array norms = {both.referenceNorm, both.otherNorm};
         for (std::size_t s = 0; s < 2; ++s) {
           token.best[s] = bestToken(rows[s]);
-          const double logprob = rows[s][static_cast<std::size_t>(token.id)] - logSumExp(rows[s]);
+          const double logprob = rows[s][static_cast<std::size_t>(token.id)] - norms[s];
           token.logprob[s] = static_cast<float>(logprob);
           negativeLog[s] -= logprob;
         }

@@ -99,9 +99,11 @@ void EvaluationSums::add(std::span<const float> logits, TokenId next) {
 
 void EvaluationSums::add(std::span<const float> logits, std::span<const float> reference,
                          TokenId next) {
-  add(logits, next);
-  m_referenceNegativeLog += logSumExp(reference) - reference[static_cast<std::size_t>(next)];
   const RowComparison row = compareRows(reference, logits);
+  const auto id = static_cast<std::size_t>(next);
+  ++m_tokens;
+  m_negativeLog += row.otherNorm - logits[id];
+  m_referenceNegativeLog += row.referenceNorm - reference[id];
   m_divergences.push_back(static_cast<float>(row.divergence));
   m_sameBest += row.sameBest ? 1 : 0;
 }
