@@ -1,9 +1,8 @@
 // `bench`: prefill and decode speed of a model on this machine.
-#include <unistd.h>
-
 #include <memory>
 
 #include "app/cli/command.h"
+#include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
 #include "app/cli/options.h"
 #include "engine/measure/bench.h"
@@ -57,13 +56,11 @@ Json toJson(const BenchReport& report) {
 
 void printHead(const engine::Backend& backend, const Model& model, double bandwidth) {
   const auto info = backend.info();
-  const auto precision = backend.precision();
   printOut(fmt::format("{} · {} · {} threads · reads {:.1f} GB/s\n", engine::processorName(),
                        info.instructionSet, info.threads, bandwidth / 1e9));
-  printOut(fmt::format("{} · {} · weights {} · activations {} · {} query and {} KV heads\n\n",
-                       model.config().name, model.quantizationName(), toString(precision.weights),
-                       toString(precision.activations), backend.config().nHeads,
-                       backend.config().nKvHeads));
+  printOut(fmt::format("{} · {} · {} · {} query and {} KV heads\n\n", model.config().name,
+                       model.quantizationName(), engine::precisionKey(backend.precision()),
+                       backend.config().nHeads, backend.config().nKvHeads));
   printOut(fmt::format("{:<22}{:>10}{:>10}{:>10}{:>14}{:>12}\n", "test", "tokens/s", "min", "max",
                        "MB a token", "bandwidth"));
 }
@@ -82,8 +79,12 @@ int bench(const CliBenchOptions& options) {
   if (!path) return report(path.error());
   auto model = Model::load(*path);
   if (!model) return report(model.error());
-  const auto& config = options.model.config;
-  auto backend = engine::makeBackend(config.backend, *model, config.backendOptions());
+  const StopOnInterrupt interrupt;
+  auto resolved = options.model.resolveConfig(*model, interrupt.token());
+  if (!resolved) return report(resolved.error());
+  const engine::EngineConfig& config = *resolved;
+  auto backend =
+      engine::makeBackend(config.backend, *model, config.backendOptions(), {}, interrupt.token());
   if (!backend) return report(backend.error());
 
   engine::BenchOptions how;
@@ -96,12 +97,15 @@ int bench(const CliBenchOptions& options) {
 
   Json rows = Json::array();
   for (const BenchCase& what : casesOf(options)) {
-    auto measured = engine::runBench(**backend, (*model)->config(), what, how);
+    auto measured = engine::runBench(**backend, (*model)->config(), what, how, interrupt.token());
     if (!measured) return report(measured.error());
-    if (options.json)
+    if (options.json) {
       rows.push_back(toJson(*measured));
-    else
+      addMode(rows.back(), config);
+      rows.back()["weight_bytes"] = (*backend)->memory().weightBytes;
+    } else {
       printRow(*measured);
+    }
   }
   if (options.json) printJson(rows);
   return 0;

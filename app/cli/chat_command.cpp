@@ -156,12 +156,13 @@ Command addChat(CLI::App& program) {
   return {app, [options] {
             auto path = options->model.resolveModel();
             if (!path) return report(path.error());
-            engine::EngineConfig config = options->model.config;
+            auto config = options->model.resolveConfig(*path);
+            if (!config) return report(config.error());
             if (!options->model.archiveGiven) {
-              config.archive.folder = Paths::standard().archive().toStdString();
+              config->archive.folder = Paths::standard().archive().toStdString();
             }
             EngineSession session;
-            auto info = session.load(*path, config);
+            auto info = session.load(*path, *config);
             if (!info) return report(info.error());
             if (isatty(STDIN_FILENO) != 0) {
               printOut(fmt::format("{} · {} · {} · /help lists the commands\n", (*info)->name,

@@ -32,6 +32,8 @@ Command addChat(CLI::App& program);
 Command addRun(CLI::App& program);
 Command addLogits(CLI::App& program);
 Command addPerplexity(CLI::App& program);
+Command addCalibrate(CLI::App& program);
+Command addSensitivity(CLI::App& program);
 Command addBench(CLI::App& program);
 Command addTokenize(CLI::App& program);
 Command addDetokenize(CLI::App& program);

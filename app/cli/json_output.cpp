@@ -2,6 +2,7 @@
 
 #include "app/cli/command.h"
 #include "app/server/api_request.h"
+#include "engine/quant/calibration_profile.h"
 
 namespace vitrine::app::cli {
 
@@ -95,6 +96,28 @@ Json toJson(const engine::TurnReport& report) {
         {"recompute_ms", report.restore.recomputeMs},
         {"restored", report.restore.restored}}},
   };
+}
+
+void addMode(Json& json, const engine::EngineConfig& config) {
+  const engine::WeightPrecision& p = config.precision;
+  const bool int8 = p.weights == engine::WeightMode::kInt8;
+  const bool w8a8 = int8 && p.activations == engine::ActivationMode::kInt8;
+  const auto set = [&json](const char* name, bool hasEffect, const auto& value) {
+    json[name] = hasEffect ? Json(value) : Json();
+  };
+  json["weights"] = toString(p.weights);
+  set("weight_scales", int8, toString(p.weightScales));
+  set("group_size", int8 && p.weightScales == engine::WeightScales::kGroup, p.groupSize);
+  json["activations"] = toString(p.activations);
+  set("activation_scales", w8a8, toString(p.activationScales));
+  set("outliers", w8a8, toString(p.outliers));
+  set("smoothing", w8a8 && p.outliers == engine::OutlierMode::kSmooth, p.smoothing);
+  set("outlier_threshold", w8a8 && p.outliers == engine::OutlierMode::kMixed, p.outlierThreshold);
+  set("keep", int8, p.keep.text());
+  json["kv_type"] = toString(config.cache.type);
+  set("kv_keys", config.cache.type == engine::KvType::kInt8, toString(p.keyScales));
+  set("calibration", p.needsCalibration() && p.calibration,
+      p.calibration ? p.calibration->name : std::string());
 }
 
 Json toJson(const engine::MemoryLedger& ledger) {

@@ -12,6 +12,11 @@ namespace vitrine::app::cli {
 nlohmann::ordered_json toJson(const engine::TurnReport& report);
 nlohmann::ordered_json toJson(const engine::CacheProof& proof);
 
+/// Adds how a model is run: "weights", "weight_scales", "group_size", "activations",
+/// "activation_scales", "outliers", "smoothing", "outlier_threshold", "keep", "kv_type", "kv_keys",
+/// "calibration". Null where something has no effect in this mode.
+void addMode(nlohmann::ordered_json& json, const engine::EngineConfig& config);
+
 /// Where the process's memory is, in bytes; `residual` is what the parts leave of `rss`.
 nlohmann::ordered_json toJson(const engine::MemoryLedger& ledger);
 

@@ -2,13 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "app/cli/command.h"
+#include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
 #include "app/cli/options.h"
 #include "app/lab/lab_json.h"
@@ -26,32 +24,6 @@ struct LabOptions {
   bool quick = false, resume = false, json = false;
   std::vector<std::string> only;
   std::string folder;
-};
-
-std::atomic<int> g_interrupts{0};  // a signal handler can reach nothing but a global
-
-void onInterrupt(int) {
-  if (g_interrupts.fetch_add(1) > 0) _exit(130);
-}
-
-/// Asks a run to stop when Ctrl+C comes.
-class StopOnInterrupt {
- public:
-  StopOnInterrupt() {
-    std::signal(SIGINT, onInterrupt);
-    m_watcher = std::jthread([this](std::stop_token ended) {
-      while (!ended.stop_requested() && g_interrupts == 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      }
-      if (g_interrupts > 0) m_source.request_stop();
-    });
-  }
-  ~StopOnInterrupt() { std::signal(SIGINT, SIG_DFL); }
-  std::stop_token token() const { return m_source.get_token(); }
-
- private:
-  std::stop_source m_source;
-  std::jthread m_watcher;
 };
 
 /// One line that is written over on a terminal; a line for each row elsewhere.
@@ -114,7 +86,6 @@ void printTable(const lab::LabReport& report) {
 
 int runLabCommand(const LabOptions& options) {
   lab::LabPlan plan;
-  plan.config = options.model.config;
   plan.effort = options.quick ? lab::Effort::kQuick : lab::Effort::kFull;
   plan.only = options.only;
   plan.resume = options.resume;
@@ -123,6 +94,9 @@ int runLabCommand(const LabOptions& options) {
   auto path = options.model.resolveModel();
   if (!path) return report(path.error());
   plan.model = *path;
+  auto config = options.model.resolveConfig(*path);
+  if (!config) return report(config.error());
+  plan.config = *config;
   // Minutes of measuring must not end in a folder that cannot be made.
   std::error_code folderError;
   std::filesystem::create_directories(options.folder, folderError);

@@ -45,11 +45,12 @@ int main(int argc, char** argv) {
                                             vitrine::engine::describeGpuSupport() + ")");
   program.require_subcommand(1);
   const std::vector<Command> commands = {
-      addChat(program),       addRun(program),      addLogits(program),
-      addPerplexity(program), addTokenize(program), addDetokenize(program),
-      addTemplate(program),   addInspect(program),  addConversations(program),
-      addExport(program),     addImport(program),   addServe(program),
-      addBench(program),      addLab(program),      addDevices(program),
+      addChat(program),       addRun(program),           addLogits(program),
+      addPerplexity(program), addCalibrate(program),     addSensitivity(program),
+      addTokenize(program),   addDetokenize(program),    addTemplate(program),
+      addInspect(program),    addConversations(program), addExport(program),
+      addImport(program),     addServe(program),         addBench(program),
+      addLab(program),        addDevices(program),
   };
   const auto isNamed = [&](const Command& command) { return command.app->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), isNamed)) {

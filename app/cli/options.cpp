@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "app/paths.h"
+#include "app/studio/bundled_texts.h"
+#include "app/text.h"
 
 namespace vitrine::app::cli {
 
@@ -21,9 +23,9 @@ using engine::Result;
 namespace {
 
 template <typename T>
-void addChoice(CLI::App& app, const std::string& flag, T& target, std::map<std::string, T> names,
-               const std::string& help) {
-  app.add_option(flag, target, help)
+CLI::Option* addChoice(CLI::App& app, const std::string& flag, T& target,
+                       std::map<std::string, T> names, const std::string& help) {
+  return app.add_option(flag, target, help)
       ->transform(CLI::CheckedTransformer(std::move(names), CLI::ignore_case));
 }
 
@@ -47,15 +49,7 @@ void ModelOptions::addTo(CLI::App& app) {
       ->check(CLI::Range(0, 63));
   app.add_option("-t,--threads", config.threads, "CPU threads (physical cores)")
       ->check(CLI::Range(1, 1024));
-  addChoice<WeightMode>(app, "--weights", config.precision.weights,
-                        {{"native", WeightMode::kNative},
-                         {"fp16", WeightMode::kFp16},
-                         {"bf16", WeightMode::kBf16},
-                         {"int8", WeightMode::kInt8}},
-                        "how weights are held (native: as in the file)");
-  addChoice<ActivationMode>(app, "--activations", config.precision.activations,
-                            {{"fp16", ActivationMode::kFp16}, {"int8", ActivationMode::kInt8}},
-                            "int8 with --weights int8 is W8A8 (fp16)");
+  addPrecisionTo(app);
   addChoice<KvType>(app, "--kv", config.cache.type,
                     {{"fp16", KvType::kFp16}, {"int8", KvType::kInt8}}, "KV cache type (fp16)");
   addChoice<bool>(app, "--kv-cache", config.cache.enabled, {{"on", true}, {"off", false}},
@@ -109,6 +103,55 @@ void ModelOptions::addTo(CLI::App& app) {
                       "static: answers begin together, when all before have ended (continuous)");
   app.add_option("--prefill-chunk", config.prefillChunk, "most prompt tokens of one step (256)")
       ->check(CLI::Range(1, 1 << 16));
+}
+
+void ModelOptions::addPrecisionTo(CLI::App& app) {
+  using namespace engine;
+  WeightPrecision& precision = config.precision;
+  addChoice<WeightMode>(app, "--weights", precision.weights,
+                        {{"native", WeightMode::kNative},
+                         {"fp16", WeightMode::kFp16},
+                         {"bf16", WeightMode::kBf16},
+                         {"int8", WeightMode::kInt8}},
+                        "how weights are held (native: as in the file)");
+  addChoice<WeightScales>(
+      app, "--weight-scales", precision.weightScales,
+      {{"group", WeightScales::kGroup},
+       {"channel", WeightScales::kChannel},
+       {"tensor", WeightScales::kTensor}},
+      "which INT8 weights share a scale: some in a row, a row, a matrix (group)");
+  app.add_option("--group-size", precision.groupSize, "weights of a group: 32, 64 or 128 (32)")
+      ->check([](const std::string& text) {
+        const bool possible = text == "32" || text == "64" || text == "128";
+        return possible ? std::string() : "must be 32, 64 or 128, not " + text;
+      });
+  addChoice<ActivationMode>(app, "--activations", precision.activations,
+                            {{"fp16", ActivationMode::kFp16}, {"int8", ActivationMode::kInt8}},
+                            "int8 with --weights int8 is W8A8 (fp16)");
+  addChoice<ActivationScales>(
+      app, "--activation-scales", precision.activationScales,
+      {{"dynamic", ActivationScales::kDynamic}, {"static", ActivationScales::kStatic}},
+      "INT8 activations: scales from each row, or from a profile (dynamic; with --calibration: "
+      "static)")
+      ->each([this](const std::string&) { scalesGiven = true; });
+  app.add_option("--calibration", calibration, "a profile made by calibrate")->type_name("FILE");
+  addChoice<OutlierMode>(app, "--outliers", precision.outliers,
+                         {{"none", OutlierMode::kNone},
+                          {"mixed", OutlierMode::kMixed},
+                          {"smooth", OutlierMode::kSmooth}},
+                         "columns of INT8 activations that are far larger than the others: mixed "
+                         "keeps them FP16, smooth moves their range into the weights (none)");
+  app.add_option("--smoothing", precision.smoothing, "strength of --outliers smooth, 0 to 1 (0.5)");
+  app.add_option("--outlier-threshold", precision.outlierThreshold,
+                 "of --outliers mixed: times the median column's largest value (6)");
+  app.add_option(
+         "--keep-fp", keep,
+         "matrices that stay FP16: layers (3, 0-5, *), each with or without one of .q .k .v "
+         ".o .gate .up .down, and output; commas between")
+      ->type_name("SET");
+  addChoice<KeyScales>(app, "--kv-keys", precision.keyScales,
+                       {{"token", KeyScales::kToken}, {"channel", KeyScales::kChannel}},
+                       "scales of INT8 keys: per token, or per channel too (token)");
 }
 
 Result<std::string> ModelOptions::resolveModel() const {
@@ -173,6 +216,39 @@ Result<std::string> TextOption::read() const {
   if (fileOption->count() > 0) return readAll(file);
   if (textOption->count() > 0) return text;
   return fail(ErrorCode::kInvalidArgument, "a text is needed: give -p TEXT or -f FILE");
+}
+
+void MeasureText::addTo(CLI::App& app) {
+  CLI::Option* fromFile =
+      app.add_option("-f,--file", file, "the text (- is standard input)")->type_name("FILE");
+  app.add_option("--text", bundled, "a text of the program: " + bundledTextIds())
+      ->type_name("ID")
+      ->excludes(fromFile);
+}
+
+Result<std::string> MeasureText::read() const {
+  if (!file.empty()) return readAll(file);
+  if (!bundled.empty()) return readBundledText(bundled);
+  return fail(ErrorCode::kInvalidArgument, "a text is needed: give -f FILE or --text ID ({})",
+              bundledTextIds());
+}
+
+std::string bundledTextIds() {
+  std::string ids;
+  for (const auto& text : studio::bundledTexts()) {
+    if (!ids.empty()) ids += ", ";
+    ids += toUtf8(text.id);
+  }
+  return ids;
+}
+
+Result<std::string> readBundledText(const std::string& id) {
+  std::string text = studio::bundledText(toQString(id));
+  if (text.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "there is no text {}; the program brings {}", id,
+                bundledTextIds());
+  }
+  return text;
 }
 
 Result<std::string> readAll(const std::string& path) {

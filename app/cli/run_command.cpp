@@ -135,6 +135,7 @@ Result<engine::TurnReport> answer(const RunOptions& options, EngineSession& sess
     std::fprintf(stderr, "[%s]\n", cli::summary(done).c_str());
   }
   Json json = toJson(done);
+  addMode(json, info.running);
   json["kv_heads"] = info.config.nKvHeads;
   json["backend_note"] = info.backend.note;
   if (options.json) {
@@ -220,8 +221,10 @@ Command addRun(CLI::App& program) {
             }
             auto path = options->model.resolveModel();
             if (!path) return report(path.error());
+            auto config = options->model.resolveConfig(*path);
+            if (!config) return report(config.error());
             EngineSession session;
-            auto info = session.load(*path, options->model.config);
+            auto info = session.load(*path, *config);
             if (!info) return report(info.error());
             return options->turns.empty() ? runOnce(*options, session, **info)
                                           : runTurns(*options, session, **info);

@@ -18,6 +18,8 @@ struct ServeOptions {
 int serve(const ServeOptions& options) {
   auto path = options.model.resolveModel();
   if (!path) return report(path.error());
+  auto config = options.model.resolveConfig(*path);
+  if (!config) return report(config.error());
   // Blocked while threads are made, which inherit that: only this thread gets the signals, as a
   // cancelled load first, then in sigwait().
   sigset_t endSignals;
@@ -29,7 +31,7 @@ int serve(const ServeOptions& options) {
   EventRouter router;
   EngineSession session([&router](const engine::Event& event) { router.deliver(event); });
   pthread_sigmask(SIG_UNBLOCK, &endSignals, nullptr);
-  auto info = session.load(*path, options.model.config);
+  auto info = session.load(*path, *config);
   pthread_sigmask(SIG_BLOCK, &endSignals, nullptr);
   if (!info) return report(info.error());
   ApiServer server(session.engine(), router, options.server);
