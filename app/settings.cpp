@@ -1,5 +1,6 @@
 #include "app/settings.h"
 
+#include <QFile>
 #include <QJsonDocument>
 #include <QStringList>
 #include <algorithm>
@@ -9,7 +10,9 @@
 
 #include "app/server/api_server.h"
 #include "app/store/conversation_types.h"
+#include "app/studio/calibration_store.h"
 #include "app/text.h"
+#include "engine/quant/quant_plan.h"
 
 namespace vitrine::app {
 namespace {
@@ -155,13 +158,7 @@ engine::EngineConfig Settings::engineConfig() const {
                             std::array{BackendKind::kAuto, BackendKind::kReference,
                                        BackendKind::kCpu, BackendKind::kCuda},
                             BackendKind::kAuto);
-  config.precision.weights = enumFrom(
-      word("weights"),
-      std::array{WeightMode::kNative, WeightMode::kFp16, WeightMode::kBf16, WeightMode::kInt8},
-      config.precision.weights);
-  config.precision.activations =
-      enumFrom(word("activations"), std::array{ActivationMode::kFp16, ActivationMode::kInt8},
-               config.precision.activations);
+  config.precision = storedPrecision();
   config.cache.type =
       enumFrom(word("kv_type"), std::array{KvType::kFp16, KvType::kInt8}, config.cache.type);
   config.cache.layout = enumFrom(
@@ -179,12 +176,113 @@ engine::EngineConfig Settings::engineConfig() const {
   config.contextTokens = number("context", 0, 0, 1 << 24);
   config.kvHeads = number("kv_heads", 0, 0, 65536);
   config.prefillChunk = number("prefill_chunk", config.prefillChunk, 16, 8192);
-  const int groupSize = number("int8_group", config.precision.groupSize, 32, 64);
-  if (groupSize == 32 || groupSize == 64) config.precision.groupSize = groupSize;
   if (flag("archive", true)) config.archive.folder = toPath(m_archiveFolder);
   const auto limit = m_settings.value(QStringLiteral("engine/archive_limit_bytes")).toULongLong();
   if (limit > 0) config.archive.limitBytes = limit;
   return config;
+}
+
+engine::WeightPrecision Settings::storedPrecision() const {
+  using namespace engine;
+  WeightPrecision precision;
+  const auto stored = [this](const char* name) {
+    return m_settings.value(QLatin1String("engine/") + QLatin1String(name));
+  };
+  const auto choose = [&]<typename Enum, std::size_t N>(const char* name, Enum& value,
+                                                        const std::array<Enum, N>& values) {
+    value = enumFrom(stored(name).toString(), values, value);
+  };
+  choose("weights", precision.weights,
+         std::array{WeightMode::kNative, WeightMode::kFp16, WeightMode::kBf16, WeightMode::kInt8});
+  choose("activations", precision.activations,
+         std::array{ActivationMode::kFp16, ActivationMode::kInt8});
+  choose("int8_scales", precision.weightScales,
+         std::array{WeightScales::kGroup, WeightScales::kChannel, WeightScales::kTensor});
+  choose("activation_scales", precision.activationScales,
+         std::array{ActivationScales::kDynamic, ActivationScales::kStatic});
+  choose("outliers", precision.outliers,
+         std::array{OutlierMode::kNone, OutlierMode::kMixed, OutlierMode::kSmooth});
+  choose("kv_keys", precision.keyScales, std::array{KeyScales::kToken, KeyScales::kChannel});
+  const int groupSize = stored("int8_group").toInt();
+  if (groupSize == 32 || groupSize == 64 || groupSize == 128) precision.groupSize = groupSize;
+  bool ok = false;
+  if (const float value = stored("smoothing").toFloat(&ok); ok && value >= 0 && value <= 1) {
+    precision.smoothing = value;
+  }
+  if (const float value = stored("outlier_threshold").toFloat(&ok);
+      ok && value > 1 && std::isfinite(value)) {
+    precision.outlierThreshold = value;
+  }
+  // Whose layers they are is checked where the model is known.
+  constexpr int kMostLayers = 4096;
+  if (auto keep = MatrixSet::parse(toUtf8(stored("keep_fp").toString()), kMostLayers)) {
+    precision.keep = std::move(*keep);
+  }
+  m_calibrationProblem.clear();
+  if (precision.needsCalibration()) {
+    precision.calibration = storedCalibration();
+    if (!precision.calibration) precision = withoutCalibration(std::move(precision));
+  }
+  if (!checkPrecision(precision)) precision = withoutCalibration(std::move(precision));
+  return precision;
+}
+
+/// The profile by its file, read once. Null: m_calibrationProblem says why.
+engine::CalibrationPtr Settings::storedCalibration() const {
+  const QString stored = m_settings.value(QStringLiteral("engine/calibration")).toString();
+  const QString file = displayPath(decodePath(stored));
+  if (m_calibration && m_calibrationFile == file) return m_calibration;
+  m_calibration.reset();
+  m_calibrationFile = file;
+  if (stored.isEmpty()) {
+    m_calibrationProblem =
+        tr("No calibration profile is chosen; INT8 runs with dynamic scales until one is.");
+    return nullptr;
+  }
+  auto profile = engine::loadProfile(decodePath(stored));
+  if (!profile) {
+    m_calibrationProblem =
+        tr("INT8 runs without calibration: %1.").arg(toQString(profile.error().message));
+    return nullptr;
+  }
+  m_calibration = std::move(*profile);
+  return m_calibration;
+}
+
+void Settings::storePrecision(const engine::WeightPrecision& precision) {
+  const auto set = [this](const char* name, const QVariant& value) {
+    m_settings.setValue(QLatin1String("engine/") + QLatin1String(name), value);
+  };
+  set("weights", QLatin1String(toString(precision.weights)));
+  set("activations", QLatin1String(toString(precision.activations)));
+  set("int8_scales", QLatin1String(toString(precision.weightScales)));
+  set("int8_group", precision.groupSize);
+  set("activation_scales", QLatin1String(toString(precision.activationScales)));
+  set("outliers", QLatin1String(toString(precision.outliers)));
+  set("smoothing", precision.smoothing);
+  set("outlier_threshold", precision.outlierThreshold);
+  set("kv_keys", QLatin1String(toString(precision.keyScales)));
+  set("keep_fp", toQString(precision.keep.text()));
+  if (!precision.calibration || m_calibrationFolder.isEmpty()) return;
+  const bool remembered = m_calibration && m_calibration->id == precision.calibration->id &&
+                          QFile::exists(m_calibrationFile);
+  if (remembered) return;
+  const auto file = studio::CalibrationStore(m_calibrationFolder).save(*precision.calibration);
+  if (!file) {
+    m_calibrationProblem = toQString(file.error().message);
+    return;
+  }
+  set("calibration", encodePath(toPath(*file)));
+  m_calibrationFile = *file;
+  m_calibration = precision.calibration;
+}
+
+engine::WeightPrecision withoutCalibration(engine::WeightPrecision precision) {
+  precision.activationScales = engine::ActivationScales::kDynamic;
+  precision.outliers = engine::OutlierMode::kNone;
+  precision.keyScales = engine::KeyScales::kToken;
+  precision.calibration.reset();
+  return precision;
 }
 
 void Settings::setEngineConfig(const engine::EngineConfig& config) {
@@ -192,8 +290,7 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
     m_settings.setValue(QLatin1String("engine/") + QLatin1String(name), value);
   };
   set("backend", QLatin1String(toString(config.backend)));
-  set("weights", QLatin1String(toString(config.precision.weights)));
-  set("activations", QLatin1String(toString(config.precision.activations)));
+  storePrecision(config.precision);
   set("kv_type", QLatin1String(toString(config.cache.type)));
   set("kv_layout", QLatin1String(toString(config.cache.layout)));
   set("kv_cache", config.cache.enabled);
@@ -206,7 +303,6 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   set("context", config.contextTokens);
   set("kv_heads", config.kvHeads);
   set("prefill_chunk", config.prefillChunk);
-  set("int8_group", config.precision.groupSize);
   if (!m_archiveFolder.isEmpty()) {
     set("archive", !config.archive.folder.empty());
     set("archive_limit_bytes", static_cast<qulonglong>(config.archive.limitBytes));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine_types.h"
+#include "engine/quant/calibration_profile.h"
 
 namespace vitrine::app {
 
@@ -21,6 +22,10 @@ engine::SamplingParams overlaySampling(engine::SamplingParams base, const QJsonO
 /// `base` with what the model's file recommends laid over it.
 engine::SamplingParams overlaySampling(engine::SamplingParams base,
                                        const engine::GenerationDefaults& defaults);
+
+/// The same without what needs a calibration profile: dynamic scales, no treatment of outliers,
+/// keys per token.
+engine::WeightPrecision withoutCalibration(engine::WeightPrecision precision);
 
 /// What the program remembers between runs, in one INI file. Every getter gives a value that has
 /// meaning, whatever the file holds. Not for other threads.
@@ -38,8 +43,17 @@ class Settings final : public QObject {
   void setArchiveFolder(const QString& folder) { m_archiveFolder = folder; }
   QString archiveFolder() const { return m_archiveFolder; }
 
+  /// Where calibration profiles are kept: see Paths::calibration(). Without it (the default) a
+  /// profile in use is not remembered. Not remembered itself.
+  void setCalibrationFolder(const QString& folder) { m_calibrationFolder = folder; }
+
   engine::EngineConfig engineConfig() const;
+  /// A profile in use is remembered by its file, which is written to the calibration folder where
+  /// it is not there yet.
   void setEngineConfig(const engine::EngineConfig& config);
+  /// Not empty after engineConfig() found no usable profile and left out what needs one: a sentence
+  /// for the person.
+  QString calibrationProblem() const { return m_calibrationProblem; }
 
   engine::ContextPolicy contextPolicy() const;
   void setContextPolicy(engine::ContextPolicy policy);
@@ -78,7 +92,14 @@ class Settings final : public QObject {
 
  private:
   mutable QSettings m_settings;
-  QString m_archiveFolder;
+  engine::WeightPrecision storedPrecision() const;
+  engine::CalibrationPtr storedCalibration() const;
+  void storePrecision(const engine::WeightPrecision& precision);
+
+  QString m_archiveFolder, m_calibrationFolder;
+  // The profile that was read last, and why none could be.
+  mutable QString m_calibrationFile, m_calibrationProblem;
+  mutable engine::CalibrationPtr m_calibration;
 };
 
 }  // namespace vitrine::app

@@ -130,6 +130,7 @@ MainWindow::MainWindow(Services services, QWidget* parent)
 void MainWindow::keepArchive() {
   const QString folder = m_services.paths.archive();
   m_services.settings.setArchiveFolder(folder);
+  m_services.settings.setCalibrationFolder(m_services.paths.calibration());
   std::vector<std::string> gone;
   for (const app::Conversation& conversation : m_services.store.trash()) {
     gone.push_back(app::toUtf8(conversation.uuid));
@@ -210,6 +211,8 @@ void MainWindow::connectParts() {
   connect(m_topBar, &TopBar::modelWanted, this, &MainWindow::openModel);
   connect(m_topBar, &TopBar::openFileWanted, this, [this] { m_opener->openWithDialog(this); });
   connect(m_opener, &ModelOpener::failed, this, &MainWindow::noteLoadFailure);
+  connect(m_opener, &ModelOpener::noticed, this,
+          [this](const QString& notice) { Toast::of(this)->showMessage(notice, 10000); });
   connect(&m_services.engine, &app::EngineClient::loadFailed, this,
           [this](quint64 id, const engine::Error& error, bool) {
             // A switch that failed; a model that did not open is the opener's to tell.

@@ -7,6 +7,8 @@
 #include "app/paths.h"
 #include "app/settings.h"
 #include "app/text.h"
+#include "engine/quant/quant_plan.h"
+#include "tests/app/studio/some_profile.h"
 #include "tests/tiny_models.h"
 
 #include <sys/stat.h>
@@ -22,6 +24,8 @@ class TestSettings : public QObject {
   void recentModelsAreFewAndDistinct();
   void pathsOfAnyBytesAreKept();
   void homeVariableMovesEverything();
+  void int8ModesSurviveARestart();
+  void aMissingProfileIsToldAndDone();
   void modelsAreFoundWithTheirReasons();
 };
 
@@ -68,7 +72,8 @@ void TestSettings::nonsenseInTheFileGivesDefaults() {
   QFile out(file);
   QVERIFY(out.open(QIODevice::WriteOnly));
   out.write(
-      "[engine]\nweights=int3\nblock_size=17\nthreads=-5\ncontext=many\nkv_budget_bytes=x\nkv_heads=-3\n"
+      "[engine]\nweights=int3\nblock_size=17\nthreads=-5\ncontext=many\nkv_budget_bytes=x\nkv_"
+      "heads=-3\n"
       "[window]\nzoom=9000\ntheme=plaid\n[chat]\nsampling={broken\n\xff\xfe\x00[[[\n");
   out.close();
   Settings settings(file);
@@ -78,6 +83,77 @@ void TestSettings::nonsenseInTheFileGivesDefaults() {
   QVERIFY(settings.theme() == Theme::kSystem);
   QVERIFY(settings.samplingDefaults().isEmpty());
   QVERIFY(settings.lastModel().empty());
+}
+
+namespace {
+
+engine::EngineConfig calibratedConfig(const engine::CalibrationPtr& profile) {
+  engine::EngineConfig config;
+  config.precision.weights = engine::WeightMode::kInt8;
+  config.precision.activations = engine::ActivationMode::kInt8;
+  config.precision.weightScales = engine::WeightScales::kChannel;
+  config.precision.activationScales = engine::ActivationScales::kStatic;
+  config.precision.outliers = engine::OutlierMode::kSmooth;
+  config.precision.smoothing = 0.85F;
+  config.precision.keyScales = engine::KeyScales::kChannel;
+  config.precision.keep.addLayer(3);
+  config.precision.keep.add(-1, engine::MatrixPart::kOutput);
+  config.precision.calibration = profile;
+  return config;
+}
+
+}  // namespace
+
+void TestSettings::int8ModesSurviveARestart() {
+  QTemporaryDir dir;
+  const QString file = dir.filePath(QStringLiteral("vitrine.ini"));
+  const engine::EngineConfig config = calibratedConfig(test::someProfile("a profile"));
+  {
+    Settings settings(file);
+    settings.setCalibrationFolder(dir.filePath(QStringLiteral("calibration")));
+    settings.setEngineConfig(config);
+    QVERIFY(settings.engineConfig() == config);
+  }
+  Settings settings(file);  // reads where the profile lies from the file alone
+  QVERIFY(settings.engineConfig() == config);
+  QVERIFY(settings.calibrationProblem().isEmpty());
+  QCOMPARE(settings.engineConfig().precision.calibration->name, std::string("a profile"));
+
+  // Another profile takes its place; groups of 128 and the threshold are kept, too.
+  engine::EngineConfig other;
+  other.precision.weights = engine::WeightMode::kInt8;
+  other.precision.activations = engine::ActivationMode::kInt8;
+  other.precision.groupSize = 128;
+  other.precision.outliers = engine::OutlierMode::kMixed;
+  other.precision.outlierThreshold = 9.5F;
+  other.precision.calibration = test::someProfile("another", 7.0F);
+  settings.setCalibrationFolder(dir.filePath(QStringLiteral("calibration")));
+  settings.setEngineConfig(other);
+  QVERIFY(Settings(file).engineConfig() == other);
+}
+
+void TestSettings::aMissingProfileIsToldAndDone() {
+  QTemporaryDir dir;
+  const QString file = dir.filePath(QStringLiteral("vitrine.ini"));
+  const QString folder = dir.filePath(QStringLiteral("calibration"));
+  {
+    Settings settings(file);
+    settings.setCalibrationFolder(folder);
+    settings.setEngineConfig(calibratedConfig(test::someProfile("gone")));
+  }
+  QVERIFY(QDir(folder).removeRecursively());
+  Settings settings(file);
+  const engine::WeightPrecision precision = settings.engineConfig().precision;
+  QVERIFY2(settings.calibrationProblem().contains(QStringLiteral("gone")),
+           qPrintable(settings.calibrationProblem()));
+  QVERIFY(precision.activations == engine::ActivationMode::kInt8);
+  QVERIFY(precision.weightScales == engine::WeightScales::kChannel);
+  QVERIFY(precision.keep.containsLayer(3));
+  QVERIFY(!precision.needsCalibration());
+  QVERIFY(engine::checkPrecision(precision));
+  settings.setEngineConfig(settings.engineConfig());  // as it works now: nothing to tell any more
+  settings.engineConfig();
+  QVERIFY(settings.calibrationProblem().isEmpty());
 }
 
 void TestSettings::recentModelsAreFewAndDistinct() {

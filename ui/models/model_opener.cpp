@@ -9,6 +9,23 @@
 #include "app/text.h"
 
 namespace vitrine::ui {
+namespace {
+
+/// Leaves out what belongs to the model for which it was chosen: the number of KV heads, matrices
+/// that stay FP16, a calibration. False where there was nothing.
+bool forgetModelsOwn(engine::EngineConfig& config) {
+  engine::EngineConfig without = config;
+  without.kvHeads = 0;
+  without.precision.keep = {};
+  if (config.precision.needsCalibration()) {
+    without.precision = app::withoutCalibration(without.precision);
+  }
+  if (without == config) return false;
+  config = without;
+  return true;
+}
+
+}  // namespace
 
 ModelOpener::ModelOpener(app::EngineClient& engine, app::Settings& settings, QObject* parent)
     : QObject(parent), m_engine(engine), m_settings(settings) {
@@ -26,8 +43,7 @@ ModelOpener::ModelOpener(app::EngineClient& engine, app::Settings& settings, QOb
             emit openingChanged();
             // The file may have become another model: the next try takes it as it is.
             engine::EngineConfig config = m_settings.engineConfig();
-            if (config.kvHeads != 0 && error.code == engine::ErrorCode::kInvalidArgument) {
-              config.kvHeads = 0;
+            if (error.code == engine::ErrorCode::kInvalidArgument && forgetModelsOwn(config)) {
               m_settings.setEngineConfig(config);
             }
             if (error.code == engine::ErrorCode::kCancelled) return;
@@ -38,9 +54,11 @@ ModelOpener::ModelOpener(app::EngineClient& engine, app::Settings& settings, QOb
 void ModelOpener::open(const std::filesystem::path& path) {
   m_opening = path;
   engine::EngineConfig config = m_settings.engineConfig();
-  // A number of KV heads belongs to the model that it was chosen for.
-  if (config.kvHeads != 0 && path != m_settings.lastModel()) {
-    config.kvHeads = 0;
+  if (const QString problem = m_settings.calibrationProblem(); !problem.isEmpty()) {
+    m_settings.setEngineConfig(config);  // told once
+    emit noticed(problem);
+  }
+  if (path != m_settings.lastModel() && forgetModelsOwn(config)) {
     m_settings.setEngineConfig(config);
   }
   m_request = m_engine.load(path, config);

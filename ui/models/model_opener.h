@@ -32,6 +32,8 @@ class ModelOpener final : public QObject {
  signals:
   void openingChanged();
   void opened(const std::filesystem::path& path);
+  /// Something of the settings does not fit and is left out: a sentence.
+  void noticed(const QString& message);
   /// `message` is a sentence with markup shown literally; `kept`: the model before is still there.
   /// A load that the person stopped does not come here.
   void failed(const std::filesystem::path& path, const QString& message, bool kept);
