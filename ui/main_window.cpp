@@ -42,6 +42,7 @@
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
 #include "ui/precision/range_guard.h"
+#include "ui/replay/replay_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/sidebar/side_bar.h"
 #include "ui/theme/theme.h"
@@ -253,6 +254,7 @@ void MainWindow::showSession(app::ChatSession* session) {
   m_inspector->setSession(session);
   m_comparePage->setSession(session);
   m_rangeGuard->setSession(session);
+  m_replayPage->setSession(session);
   m_sideBar->setCurrent(session ? session->conversation().id : 0);
   if (session) {
     connect(session, &app::ChatSession::contextUsage, this, &MainWindow::updateContext);

@@ -30,6 +30,7 @@ class LabPage;
 class ModelOpener;
 class ModelsPage;
 class RangeGuard;
+class ReplayPage;
 class SideBar;
 class TopBar;
 
@@ -61,6 +62,7 @@ class MainWindow final : public QMainWindow {
   ModelsPage* modelsPage() const { return m_modelsPage; }
   LabPage* labPage() const { return m_labPage; }
   ComparePage* comparePage() const { return m_comparePage; }
+  ReplayPage* replayPage() const { return m_replayPage; }
   RangeGuard* rangeGuard() const { return m_rangeGuard; }
   bool isModelsPageShown() const;
   /// Shows a page in place of the chat; Escape, its closeWanted() or opening a chat ends it.
@@ -122,6 +124,7 @@ class MainWindow final : public QMainWindow {
   ModelsPage* m_modelsPage = nullptr;
   LabPage* m_labPage = nullptr;
   ComparePage* m_comparePage = nullptr;
+  ReplayPage* m_replayPage = nullptr;
   ExportMenu* m_exportMenu = nullptr;
   app::LocalServer* m_server = nullptr;
   app::studio::ProfileList* m_profiles = nullptr;

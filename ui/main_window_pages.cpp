@@ -16,6 +16,7 @@
 #include "ui/models/model_opener.h"
 #include "ui/models/models_page.h"
 #include "ui/precision/range_guard.h"
+#include "ui/replay/replay_page.h"
 #include "ui/sidebar/side_bar.h"
 #include "ui/topbar/top_bar.h"
 
@@ -28,6 +29,12 @@ void MainWindow::addPages() {
   connect(m_modelsPage, &ModelsPage::closeWanted, this, &MainWindow::closePage);
   m_comparePage = new ComparePage(m_services.engine, m_services.settings, m_middle);
   connect(m_comparePage, &ComparePage::closeWanted, this, &MainWindow::closePage);
+  m_profiles = new app::studio::ProfileList(m_services.paths.calibration(), this);
+  m_replayPage = new ReplayPage(m_services.engine, m_services.store, *m_profiles, m_middle);
+  connect(m_replayPage, &ReplayPage::closeWanted, this, &MainWindow::closePage);
+  connect(m_replayPage, &ReplayPage::compareWanted, this, [this] { openPage(m_comparePage); });
+  connect(m_comparePage, &ComparePage::replayWanted, this, [this] { openPage(m_replayPage); });
+  m_middle->addWidget(m_replayPage);
   m_labPage = new LabPage(m_services.engine, m_services.settings,
                           m_services.paths.data + QStringLiteral("/lab"), m_middle);
   connect(m_labPage, &LabPage::closeWanted, this, &MainWindow::closePage);
@@ -44,7 +51,6 @@ void MainWindow::addPages() {
 
 /// Calibration profiles can be chosen in the inspector, and layers that leave one are told of.
 void MainWindow::guardRanges() {
-  m_profiles = new app::studio::ProfileList(m_services.paths.calibration(), this);
   m_inspector->setProfiles(m_profiles);
   m_rangeGuard = new RangeGuard(m_services.engine, m_services.settings, *m_profiles, m_chatPlace);
 }

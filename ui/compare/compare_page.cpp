@@ -93,6 +93,17 @@ QWidget* ComparePage::makeHead() {
   auto* head = new QHBoxLayout(place);
   head->setContentsMargins(0, 0, 0, 0);
   head->addWidget(new PlainLabel(tr("Compare"), LabelStyle::kTitle, place));
+  head->addSpacing(12);
+  auto* kind = new SegmentedSwitch(
+      {},
+      {{tr("New answers"), tr("Two configurations or samplings answer the same question")},
+       {tr("Precision A/B"), tr("A conversation as it is, read by two configurations")}},
+      place);
+  kind->setObjectName("compareKind");
+  kind->setAccessibleName(tr("What is compared"));
+  kind->setCurrent(0);
+  connect(kind, &SegmentedSwitch::chosen, this, &ComparePage::replayWanted);
+  head->addWidget(kind);
   head->addStretch(1);
   auto* back = makeButton(tr("Back to the chat"), "quiet", place);
   back->setObjectName("backToChat");

@@ -47,6 +47,7 @@ class ComparePage final : public QWidget {
 
  signals:
   void closeWanted();
+  void replayWanted();  ///< a conversation read by two configurations instead
 
  protected:
   void showEvent(QShowEvent* event) override;
