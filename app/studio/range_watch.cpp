@@ -21,15 +21,33 @@ bool leavesRange(const engine::SiteUse& use, int tokens, double calibrated) {
   return share > kTimes * calibrated && share > kFloor;
 }
 
+// After a switch, a snapshot may still show what ran before: the same limits, and no fewer values.
+bool RangeWatch::isOfBefore(std::span<const engine::SiteUse> use) const {
+  return !use.empty() && std::equal(use.begin(), use.end(), m_last.begin(), m_last.end(),
+                                    [](const engine::SiteUse& now, const engine::SiteUse& before) {
+                                      return now.limit == before.limit &&
+                                             now.values >= before.values;
+                                    });
+}
+
 std::vector<RangeFinding> RangeWatch::look(std::span<const engine::SiteUse> use,
                                            const engine::CalibrationProfile& profile) {
   std::vector<RangeFinding> findings;
+  if (use.empty() || (m_profile != profile.id && isOfBefore(use))) return findings;
+  m_last.assign(use.begin(), use.end());
   if (m_profile != profile.id || m_sites.size() != profile.sites.size()) {
     m_profile = profile.id;
     m_sites.clear();
     for (const engine::SiteStatistics& seen : profile.sites) {
       m_sites.push_back({0, 0, calibratedShare(seen, profile.method, profile.percentile)});
     }
+    // What went through until now was the engine's own warming up.
+    for (const engine::SiteUse& now : use) {
+      if (now.site < 0 || static_cast<std::size_t>(now.site) >= m_sites.size()) continue;
+      m_sites[static_cast<std::size_t>(now.site)].values = now.values;
+      m_sites[static_cast<std::size_t>(now.site)].clipped = now.clipped;
+    }
+    return findings;
   }
   for (const engine::SiteUse& now : use) {
     if (now.site < 0 || static_cast<std::size_t>(now.site) >= m_sites.size()) continue;

@@ -123,12 +123,31 @@ class TestRangeWatch : public QObject {
     RangeWatch watch;
     for (const engine::CalibrationProfile* profile : {&first, &second}) {
       Counts counts(*profile);  // a switch counts from 0 again
+      QVERIFY(watch.look(counts.use, *profile).empty());
       counts.run(random, 100, 0, 3.0F);
       QCOMPARE(int(watch.look(counts.use, *profile).size()), 1);
     }
     Counts counts(first);
     counts.run(random, 100, 0, 3.0F);
     QVERIFY(watch.look(counts.use, first).empty());
+  }
+
+  // Right after a switch, a snapshot may still hold the counts of before.
+  void countsOfTheProfileBeforeAreNotJudged() {
+    std::mt19937 random(11);
+    const auto first = profileOf(random, engine::ScaleMethod::kMax, "first");
+    const auto second = profileOf(random, engine::ScaleMethod::kMax, "second");
+    RangeWatch watch;
+    Counts before(first);
+    QVERIFY(watch.look(before.use, first).empty());
+    before.run(random, 100, 0, 3.0F);
+    QCOMPARE(int(watch.look(before.use, first).size()), 1);
+    QVERIFY(watch.look(before.use, second).empty());
+    Counts after(second);
+    after.run(random, 100);
+    QVERIFY(watch.look(after.use, second).empty());
+    after.run(random, 100, 0, 3.0F);
+    QCOMPARE(int(watch.look(after.use, second).size()), 1);
   }
 
   void fewTokensOrValuesSayNothing() {

@@ -21,6 +21,8 @@
 #include "app/server/local_server.h"
 #include "app/settings.h"
 #include "app/store/conversation_store.h"
+#include "app/studio/bundled_texts.h"
+#include "app/studio/studio_session.h"
 #include "app/text.h"
 #include "ui/chat/chat_view.h"
 #include "ui/compare/compare_page.h"
@@ -28,6 +30,7 @@
 #include "ui/lab/lab_page.h"
 #include "ui/main_window.h"
 #include "ui/models/models_page.h"
+#include "ui/replay/replay_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/sidebar/side_bar.h"
 #include "ui/theme/theme.h"
@@ -106,10 +109,51 @@ void takePages(ui::MainWindow& window, Photographer& photographer) {
   window.comparePage()->findChild<QPushButton*>("startComparison")->click();
   waitFor([&] { return !window.comparePage()->run().isRunning(); }, "a comparison");
   photographer.take(&window, "compare");
+  window.openPage(window.replayPage());
+  window.replayPage()->start();
+  waitFor([&] { return !window.replayPage()->isRunning(); }, "a replay");
+  photographer.take(&window, "replay");
 }
 
-void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photographer) {
-  longChat(window, pool);
+/// The Precision panel under static scales of code, on a chat in English: live ranges, and the
+/// warning.
+void takeStaticScales(ui::MainWindow& window, app::EngineClient& engine, app::ChatSession* session,
+                      Photographer& photographer) {
+  app::studio::StudioSession studio;
+  engine::CalibrationPtr profile;
+  QObject::connect(&studio, &app::studio::StudioSession::calibrated, &studio,
+                   [&](const engine::CalibrationPtr& made) { profile = made; });
+  app::studio::CalibrationJob job;
+  job.model = engine.model();
+  job.config = engine.info()->running;
+  job.texts.push_back({"Code", app::studio::bundledText("code"), {}});
+  job.mostTokens = 1024;
+  job.options.name = "Code";
+  studio.calibrate(std::move(job));
+  waitFor([&] { return profile != nullptr; }, "a calibration");
+  const engine::EngineConfig before = engine.config();
+  engine::EngineConfig config = before;
+  config.precision.weights = engine::WeightMode::kInt8;
+  config.precision.activations = engine::ActivationMode::kInt8;
+  config.precision.activationScales = engine::ActivationScales::kStatic;
+  config.precision.calibration = profile;
+  engine.reconfigure(config);
+  waitFor([&] { return !engine.isLoading(); }, "static scales");
+  ask(session, "Tell me about the sea and its tides in three sentences.");
+  window.inspector()->showTab("precision");
+  photographer.take(&window, "window-precision-static");
+  for (auto* area : window.inspector()->findChildren<QScrollArea*>()) {
+    if (area->isVisible() && area->widget()) {
+      photographer.take(area->widget(), "tab-precision-static");
+    }
+  }
+  engine.reconfigure(before);
+  waitFor([&] { return !engine.isLoading(); }, "the precision of before");
+}
+
+void review(ui::MainWindow& window, app::EngineClient& engine, app::SessionPool& pool,
+            Photographer& photographer) {
+  app::ChatSession* session = longChat(window, pool);
   for (const char* name : {"cache", "latency", "precision", "attention", "batch"}) {
     const QString tab = QString::fromLatin1(name);
     window.inspector()->showTab(tab);
@@ -119,6 +163,7 @@ void review(ui::MainWindow& window, app::SessionPool& pool, Photographer& photog
       if (area->isVisible() && area->widget()) photographer.take(area->widget(), "tab-" + tab);
     }
   }
+  takeStaticScales(window, engine, session, photographer);
   takePages(window, photographer);
 }
 
@@ -159,7 +204,7 @@ int main(int argc, char** argv) {
 
   if (isReview) {
     window.resize(1280, qApp->devicePixelRatio() > 1 ? 720 : 800);
-    review(window, pool, photographer);
+    review(window, engine, pool, photographer);
     return 0;
   }
 

@@ -1,7 +1,7 @@
 // The Precision panel and its warning, with real engines.
 #include <QComboBox>
-#include <QDoubleSpinBox>
 #include <QDir>
+#include <QDoubleSpinBox>
 #include <QLineEdit>
 #include <QProgressBar>
 #include <QPushButton>
@@ -328,8 +328,11 @@ class TestPrecision : public QObject {
     QVERIFY(scene.useStatic(narrow));
     QVERIFY(scene.ask(scene.session, kProse));
     QTRY_VERIFY(scene.guard.notice()->isVisible());
+    QVERIFY2(button(scene.guard, "rangeCalibrate")->isEnabled(),
+             qPrintable(button(scene.guard, "rangeCalibrate")->toolTip()));
     QTest::mouseClick(button(scene.guard, "rangeCalibrate"), Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(scene.guard.notice()->isHidden(), 60'000);
+    QVERIFY2(QTest::qWaitFor([&] { return scene.guard.notice()->isHidden(); }, 60'000),
+             qPrintable(scene.guard.notice()->words()));
     QVERIFY(scene.waitUntilSettled());
     QVERIFY(scene.precision().calibration->id != narrow->id);
     QVERIFY(scene.precision().activationScales == engine::ActivationScales::kStatic);

@@ -85,10 +85,10 @@ RangeGuard::RangeGuard(app::EngineClient& engine, app::Settings& settings,
   connect(m_studio, &app::studio::StudioSession::calibrated, this, &RangeGuard::takeProfile);
   connect(m_studio, &app::studio::StudioSession::failed, this, [this](const engine::Error& error) {
     m_notice->showProgress({}, -1);
+    tell();
     if (error.code != engine::ErrorCode::kCancelled) {
       m_notice->showFault(app::toQString(error.message));
     }
-    tell();
   });
 }
 
