@@ -202,7 +202,7 @@ EnginePage::EnginePage(app::EngineClient& engine, app::Settings& settings, QWidg
   m_prefillChunk->setObjectName("prefillChunk");
   addField(tr("Prefill chunk"), m_prefillChunk,
            tr("Most prompt tokens of one step; other chats go on between chunks, and Stop acts."));
-  m_groupSize = makeSizes({32, 64}, tr("%1 weights"), this);
+  m_groupSize = makeSizes({32, 64, 128}, tr("%1 weights"), this);
   m_groupSize->setObjectName("groupSize");
   addField(tr("INT8 group"), m_groupSize, tr("Weights of a row that share a scale."));
   for (QComboBox* box : {m_blockSize, m_prefillChunk, m_groupSize}) {
