@@ -32,6 +32,7 @@ class ModelsPage;
 class RangeGuard;
 class ReplayPage;
 class SideBar;
+class StudioPage;
 class TopBar;
 
 /// The window: top bar (52 px), side bar (248 px), the chat, inspector (364 px). A narrow window
@@ -61,6 +62,7 @@ class MainWindow final : public QMainWindow {
   TopBar* topBar() const { return m_topBar; }
   ModelsPage* modelsPage() const { return m_modelsPage; }
   LabPage* labPage() const { return m_labPage; }
+  StudioPage* studioPage() const { return m_studioPage; }
   ComparePage* comparePage() const { return m_comparePage; }
   ReplayPage* replayPage() const { return m_replayPage; }
   RangeGuard* rangeGuard() const { return m_rangeGuard; }
@@ -123,6 +125,7 @@ class MainWindow final : public QMainWindow {
   ModelOpener* m_opener = nullptr;
   ModelsPage* m_modelsPage = nullptr;
   LabPage* m_labPage = nullptr;
+  StudioPage* m_studioPage = nullptr;
   ComparePage* m_comparePage = nullptr;
   ReplayPage* m_replayPage = nullptr;
   ExportMenu* m_exportMenu = nullptr;

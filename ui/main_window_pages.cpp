@@ -18,6 +18,7 @@
 #include "ui/precision/range_guard.h"
 #include "ui/replay/replay_page.h"
 #include "ui/sidebar/side_bar.h"
+#include "ui/studio/studio_page.h"
 #include "ui/topbar/top_bar.h"
 
 namespace vitrine::ui {
@@ -38,11 +39,15 @@ void MainWindow::addPages() {
   m_labPage = new LabPage(m_services.engine, m_services.settings,
                           m_services.paths.data + QStringLiteral("/lab"), m_middle);
   connect(m_labPage, &LabPage::closeWanted, this, &MainWindow::closePage);
+  m_studioPage = new StudioPage(m_services.engine, m_services.settings, m_services.store,
+                                m_services.paths.calibration(), m_middle);
+  connect(m_studioPage, &StudioPage::closeWanted, this, &MainWindow::closePage);
   for (QWidget* page : {static_cast<QWidget*>(m_modelsPage), static_cast<QWidget*>(m_comparePage),
-                        static_cast<QWidget*>(m_labPage)}) {
+                        static_cast<QWidget*>(m_labPage), static_cast<QWidget*>(m_studioPage)}) {
     m_middle->addWidget(page);
   }
   m_sideBar->addEntry(tr("Lab"), tr("measure the trade-offs"), [this] { openPage(m_labPage); });
+  m_sideBar->addEntry(tr("Studio"), tr("calibrate INT8"), [this] { openPage(m_studioPage); });
   m_sideBar->addEntry(tr("Compare"), QStringLiteral("Ctrl+Shift+K"),
                       [this] { openPage(m_comparePage); });
   m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
@@ -107,6 +112,7 @@ void MainWindow::buildShortcuts() {
   key(Qt::CTRL | Qt::Key_B, [this] { setSideBarWanted(!isSideBarShown()); });
   key(Qt::CTRL | Qt::Key_I, [this] { setInspectorWanted(!isInspectorShown()); });
   key(Qt::CTRL | Qt::SHIFT | Qt::Key_L, [this] { openPage(m_labPage); });
+  key(Qt::CTRL | Qt::SHIFT | Qt::Key_S, [this] { openPage(m_studioPage); });
   key(Qt::CTRL | Qt::Key_L, [this] { m_topBar->openModelMenu(); });
   key(Qt::CTRL | Qt::Key_O, [this] { m_opener->openWithDialog(this); });
   key(Qt::CTRL | Qt::Key_R, [this] { m_chat->regenerateLast(); });

@@ -33,6 +33,12 @@
 #include "ui/replay/replay_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/sidebar/side_bar.h"
+#include "ui/studio/loss_section.h"
+#include "ui/studio/profile_section.h"
+#include "ui/studio/sensitivity_section.h"
+#include "ui/studio/studio_page.h"
+#include "ui/studio/studio_state.h"
+#include "ui/studio/text_choice.h"
 #include "ui/theme/theme.h"
 #include "ui/topbar/top_bar.h"
 
@@ -96,6 +102,43 @@ app::ChatSession* longChat(ui::MainWindow& window, app::SessionPool& pool) {
   return session;
 }
 
+/// The Studio: profiles of two texts, and every section with something measured in it.
+void takeStudio(ui::MainWindow& window, Photographer& photographer) {
+  ui::StudioPage& page = *window.studioPage();
+  window.openPage(&page);
+  const auto idle = [&] { return !page.isRunning(); };
+  for (const ui::TextSource& source : ui::bundledSources()) {
+    if (source.id != "code" && source.id != "english") continue;
+    app::studio::CalibrationJob job;
+    job.model = page.state().model();
+    job.config = page.state().config();
+    job.mostTokens = 2048;
+    job.options.name = app::toUtf8(source.title);
+    const auto text = ui::readSource(source, page.state().chats());
+    if (!text) qFatal("%s", text.error().message.c_str());
+    job.texts.push_back(*text);
+    page.calibrate(std::move(job));
+    waitFor(idle, "a calibration");
+  }
+  if (!page.state().profile()) qFatal("no profile came of calibrating");
+  page.profiles()->compareWithAnother();
+  page.loss()->start();
+  waitFor(idle, "the loss table");
+  page.sensitivity()->start();
+  waitFor(idle, "the sensitivity");
+  page.state().setSite(engine::siteIndex(page.state().nLayers() / 3, engine::LinearInput::kDown));
+  using Page = ui::StudioPage;
+  const std::pair<Page::Section, const char*> sections[] = {
+      {Page::kProfiles, "profiles"}, {Page::kRanges, "ranges"},
+      {Page::kOutliers, "outliers"}, {Page::kSensitivity, "sensitivity"},
+      {Page::kLoss, "loss"},         {Page::kDemo, "outliers-demo"}};
+  for (const auto& [section, name] : sections) {
+    page.showSection(section);
+    QTest::qWait(1500);  // smoothing is computed on a thread
+    photographer.take(&window, QStringLiteral("studio-") + name);
+  }
+}
+
 /// The Lab with all its rows measured, and a comparison of two temperatures.
 void takePages(ui::MainWindow& window, Photographer& photographer) {
   window.openPage(window.labPage());
@@ -113,6 +156,7 @@ void takePages(ui::MainWindow& window, Photographer& photographer) {
   window.replayPage()->start();
   waitFor([&] { return !window.replayPage()->isRunning(); }, "a replay");
   photographer.take(&window, "replay");
+  takeStudio(window, photographer);
 }
 
 /// The Precision panel under static scales of code, on a chat in English: live ranges, and the

@@ -429,6 +429,7 @@ KeysPage::KeysPage(QWidget* parent) : SettingsPage(tr("Keys"), parent) {
       {tr("Ctrl+I"), tr("Show or hide the inspector")},
       {tr("Ctrl+L"), tr("Choose a model")},
       {tr("Ctrl+Shift+L"), tr("The Lab: measure the trade-offs")},
+      {tr("Ctrl+Shift+S"), tr("The Studio: calibrate INT8")},
       {tr("Ctrl+plus, minus, 0"), tr("Larger, smaller, normal size")},
       {tr("Ctrl+,"), tr("Settings")},
       {tr("Ctrl+/"), tr("This list")},
