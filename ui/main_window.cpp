@@ -235,6 +235,7 @@ void MainWindow::connectParts() {
   connect(&m_services.store, &app::ConversationStore::conversationChanged, this,
           &MainWindow::updateTitle);
   connect(m_inspector, &InspectorPanel::messageWanted, this, &MainWindow::openMessage);
+  connect(m_inspector, &InspectorPanel::studioWanted, this, &MainWindow::openStudio);
   m_inspector->setChatLengths([this] { return m_services.store.chatLengths(); });
   m_inspector->setOwnerLook([this](const QString& key) {
     OwnerLook look;

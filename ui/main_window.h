@@ -101,6 +101,7 @@ class MainWindow final : public QMainWindow {
   void noteLoadFailure(const std::filesystem::path& path, const QString& message, bool kept);
   void exportConversation(app::ConversationId id);
   void openModelsPage();
+  void openStudio();
   void openContextDialog();
   void closePage();
   bool isChatShown() const;

@@ -42,12 +42,13 @@ void MainWindow::addPages() {
   m_studioPage = new StudioPage(m_services.engine, m_services.settings, m_services.store,
                                 m_services.paths.calibration(), m_middle);
   connect(m_studioPage, &StudioPage::closeWanted, this, &MainWindow::closePage);
+  connect(m_replayPage, &ReplayPage::studioWanted, this, &MainWindow::openStudio);
   for (QWidget* page : {static_cast<QWidget*>(m_modelsPage), static_cast<QWidget*>(m_comparePage),
                         static_cast<QWidget*>(m_labPage), static_cast<QWidget*>(m_studioPage)}) {
     m_middle->addWidget(page);
   }
   m_sideBar->addEntry(tr("Lab"), tr("measure the trade-offs"), [this] { openPage(m_labPage); });
-  m_sideBar->addEntry(tr("Studio"), tr("calibrate INT8"), [this] { openPage(m_studioPage); });
+  m_sideBar->addEntry(tr("Studio"), tr("calibrate INT8"), [this] { openStudio(); });
   m_sideBar->addEntry(tr("Compare"), QStringLiteral("Ctrl+Shift+K"),
                       [this] { openPage(m_comparePage); });
   m_sideBar->addEntry(tr("Models"), QStringLiteral("Ctrl+L"), [this] { openModelsPage(); });
@@ -77,6 +78,10 @@ void MainWindow::openPage(QWidget* page) {
   m_middle->setCurrentWidget(page);
   page->setFocus();
   arrange();
+}
+
+void MainWindow::openStudio() {
+  openPage(m_studioPage);
 }
 
 void MainWindow::openModelsPage() {
@@ -112,7 +117,7 @@ void MainWindow::buildShortcuts() {
   key(Qt::CTRL | Qt::Key_B, [this] { setSideBarWanted(!isSideBarShown()); });
   key(Qt::CTRL | Qt::Key_I, [this] { setInspectorWanted(!isInspectorShown()); });
   key(Qt::CTRL | Qt::SHIFT | Qt::Key_L, [this] { openPage(m_labPage); });
-  key(Qt::CTRL | Qt::SHIFT | Qt::Key_S, [this] { openPage(m_studioPage); });
+  key(Qt::CTRL | Qt::SHIFT | Qt::Key_S, [this] { openStudio(); });
   key(Qt::CTRL | Qt::Key_L, [this] { m_topBar->openModelMenu(); });
   key(Qt::CTRL | Qt::Key_O, [this] { m_opener->openWithDialog(this); });
   key(Qt::CTRL | Qt::Key_R, [this] { m_chat->regenerateLast(); });

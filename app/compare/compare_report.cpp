@@ -3,6 +3,7 @@
 
 #include "app/compare/compare_types.h"
 #include "app/text.h"
+#include "engine/quant/precision_text.h"
 
 namespace vitrine::app {
 
@@ -47,6 +48,9 @@ QString configText(const EngineConfig& config, const ModelInfo* model) {
   parts << QStringLiteral("weights %1").arg(QLatin1String(toString(config.precision.weights)));
   parts << QStringLiteral("activations %1")
                .arg(QLatin1String(toString(config.precision.activations)));
+  if (const std::string details = engine::precisionDetails(config.precision); !details.empty()) {
+    parts << toQString(details);
+  }
   parts << (config.cache.enabled
                 ? QStringLiteral("KV %1").arg(QLatin1String(toString(config.cache.type)))
                 : QStringLiteral("no KV cache"));

@@ -1,4 +1,5 @@
 #include "app/lab/lab_json.h"
+#include "engine/quant/precision_text.h"
 
 #include <cmath>
 
@@ -83,6 +84,7 @@ Json toJson(const engine::EngineConfig& config) {
           {"threads", config.threads},
           {"weights", engine::toString(config.precision.weights)},
           {"activations", engine::toString(config.precision.activations)},
+          {"precision", engine::precisionDetails(config.precision)},
           {"group_size", config.precision.groupSize},
           {"kv_heads", config.kvHeads},
           {"kv", engine::toString(config.cache.type)},

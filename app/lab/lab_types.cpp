@@ -1,4 +1,5 @@
 #include "app/lab/lab_types.h"
+#include "engine/quant/precision_text.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -19,7 +20,7 @@ std::string Subject::configurationText() const {
                                      ? "native"
                                      : engine::toString(config.precision.weights));
   if (config.precision.weights == engine::WeightMode::kInt8) {
-    text += fmt::format(" in groups of {} · {} activations", config.precision.groupSize,
+    text += fmt::format(" ({}) · {} activations", engine::precisionDetails(config.precision),
                         engine::toString(config.precision.activations));
   }
   return text + fmt::format(" · {} KV · blocks of {} · chunks of {}",

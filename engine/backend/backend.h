@@ -165,8 +165,8 @@ class Backend {
   /// From the next forward() on, shows every row that enters a matrix product, and every key; null
   /// ends it. Steps take longer meanwhile.
   virtual void observe(ActivationObserver* observer) = 0;
-  /// What went through static scales since this backend was made, site by site; empty where scales
-  /// are not static.
+  /// What went through static scales since the pool was made, site by site; empty where scales are
+  /// not static.
   virtual std::vector<SiteUse> activationUse() const = 0;
 };
 

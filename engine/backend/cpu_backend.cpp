@@ -88,6 +88,7 @@ Result<void> CpuBackend::configureCache(const KvShape& shape) {
   m_shape = KvShape{};
   m_blockBytes = 0;
   m_touched.clear();
+  for (auto& thread : m_use) thread.assign(thread.size(), {});
   const std::uint64_t blockBytes = kvBytesPerBlock(m_config, shape);
   // Vectors of 16 values may read past the last head of the last block.
   VITRINE_ASSIGN(m_kv, HostMemory::map(blockBytes * static_cast<std::uint64_t>(shape.nBlocks) + 64,

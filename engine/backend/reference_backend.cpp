@@ -34,6 +34,7 @@ Result<void> ReferenceBackend::configureCache(const KvShape& shape) {
   VITRINE_TRY(checkKvShape(shape, m_config));
   m_pool.reset();
   m_shape = KvShape{};
+  for (SiteUse& use : m_use) use.values = use.clipped = 0, use.largest = 0.0F;
   m_blockBytes = 0;
   const std::uint64_t blockBytes = kvBytesPerBlock(m_config, shape);
   const std::uint64_t wanted = blockBytes * static_cast<std::uint64_t>(shape.nBlocks);

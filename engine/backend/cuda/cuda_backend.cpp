@@ -107,6 +107,7 @@ Result<void> CudaBackend::configureCache(const KvShape& shape) {
   }
   return guarded([&]() -> Result<void> {
     m_graphs.drop();
+    m_workspace.forgetUse(m_stream.get());
     m_pool.reset();
     m_poolBytes = 0;
     m_inputs.forget();

@@ -63,6 +63,11 @@ CudaWorkspace::CudaWorkspace(const ModelConfig& config, const CudaWeights& weigh
   }
   if (!isStatic) return;
   m_use = gpu::DeviceBuffer<gpu::StaticUse>(m_sites.size());
+  forgetUse(stream);
+}
+
+void CudaWorkspace::forgetUse(cudaStream_t stream) {
+  if (m_use.size() == 0) return;
   gpu::check(cudaMemsetAsync(m_use.data(), 0, m_use.bytes(), stream), "clearing the counters");
 }
 

@@ -64,6 +64,7 @@ class CudaWorkspace final {
 
   /// What went through the static scales so far, by site; null where there are none.
   const kernels::cuda::StaticUse* staticUse() const { return m_use.data(); }
+  void forgetUse(cudaStream_t stream);
   /// The widest rows that enter a product, padding included.
   int widestRows() const { return std::max({m_normedStride, m_attendedStride, m_gatedStride}); }
 
