@@ -10,6 +10,7 @@
 #include "ui/common/figure_grid.h"
 #include "ui/common/plain_label.h"
 #include "ui/common/segmented_switch.h"
+#include "ui/inspector/attention/attention_tab.h"
 #include "ui/inspector/attention/choice_table.h"
 #include "ui/inspector/attention/head_drawing.h"
 #include "ui/inspector/inspector_panel.h"
@@ -199,7 +200,7 @@ class TestAttention : public QObject {
     Scene scene;
     auto* measure = scene.find<QPushButton>("measureLoss");
     auto* figures = scene.find<ui::FigureGrid>("lossFigures");
-    auto* comparison = scene.inspector.findChild<app::ModeComparison*>();
+    auto* comparison = scene.inspector.findChild<ui::AttentionTab*>()->findChild<app::ModeComparison*>();
     QCOMPARE(figures->figure("MQA 9:1 ≈"), QString("not measured yet"));
     QVERIFY(figures->figure("MHA 9:9").startsWith("exact"));
     QTest::mouseClick(measure, Qt::LeftButton);

@@ -42,6 +42,7 @@ namespace {
 
 struct Scene : WindowParts {
   Scene() {
+    settings.setCalibrationFolder(paths.calibration());
     engine::EngineConfig config = settings.engineConfig();
     config.cache.budgetBytes = 32 << 20;
     settings.setEngineConfig(config);
