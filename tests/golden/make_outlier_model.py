@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes a model with outlier columns built in, its function unchanged in FP32.
 
-    python tests/golden/make_outlier_model.py MODEL.gguf OUT.gguf [--layers 6,14,22] [--columns 18]
-                                              [--strength 4096]
+    python tests/golden/make_outlier_model.py MODEL.gguf OUT.gguf [--layers 3,8,13,18,23,28] [--columns 18]
+                                              [--strength 2048]
 
 needs numpy and gguf. In each of the layers, `columns` elements of both norms' weights are multiplied by
 `strength` and the columns of the matrices that read them divided by it; as many rows of W_up are
@@ -43,9 +43,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("out")
-    parser.add_argument("--layers", default="6,14,22")
+    parser.add_argument("--layers", default="3,8,13,18,23,28")
     parser.add_argument("--columns", type=int, default=18)
-    parser.add_argument("--strength", type=float, default=4096)
+    parser.add_argument("--strength", type=float, default=2048)
     options = parser.parse_args()
     layers = {int(layer) for layer in options.layers.split(",")}
 
