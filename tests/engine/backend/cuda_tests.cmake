@@ -14,7 +14,7 @@ vitrine_cuda_twin(tst_cuda_promises tst_backend.cpp)
 vitrine_cuda_twin(tst_cuda_extreme_models tst_int8_models.cpp)
 
 foreach(name tst_cuda_models tst_cuda_modes tst_cuda_backend tst_cuda_failures)
-  vitrine_test(${name} LABELS engine SOURCES cuda_fixture.cpp
+  vitrine_test(${name} LABELS engine SOURCES cuda_fixture.cpp TIMEOUT 900
                LIBRARIES vitrine_test_models vitrine_cuda_on_cpu)
 endforeach()
 vitrine_test(tst_cuda_real LABELS real SOURCES cuda_fixture.cpp TIMEOUT 900
