@@ -182,10 +182,7 @@ Command addCalibrate(CLI::App& program) {
       ->required();
   app->add_flag("--json", options->json, "print one JSON object");
   return {app, [options] {
-            const StopOnInterrupt interrupt;
-            const auto done = calibrate(*options, interrupt.token());
-            clearProgress();
-            return done ? 0 : report(done.error());
+            return runStoppable([&](std::stop_token stop) { return calibrate(*options, stop); });
           }};
 }
 

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "app/cli/command.h"
+
 namespace vitrine::app::cli {
 namespace {
 
@@ -36,6 +38,13 @@ StopOnInterrupt::StopOnInterrupt() {
 
 StopOnInterrupt::~StopOnInterrupt() {
   std::signal(SIGINT, SIG_DFL);
+}
+
+int runStoppable(const std::function<engine::Result<void>(std::stop_token)>& work) {
+  const StopOnInterrupt interrupt;
+  const auto done = work(interrupt.token());
+  clearProgress();
+  return done ? 0 : report(done.error());
 }
 
 void showProgress(const std::string& stage, double fraction) {

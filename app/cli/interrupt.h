@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <thread>
+
+#include "engine/base/result.h"
 
 namespace vitrine::app::cli {
 
@@ -17,6 +20,10 @@ class StopOnInterrupt final {
   std::stop_source m_source;
   std::jthread m_watcher;
 };
+
+/// Runs the long work of a command with the token of a StopOnInterrupt, then takes away its line of
+/// progress; the exit code, the error reported.
+int runStoppable(const std::function<engine::Result<void>(std::stop_token)>& work);
 
 /// "Evaluating 40 %" on one line of standard error that is written over, where that is a terminal.
 void showProgress(const std::string& stage, double fraction);

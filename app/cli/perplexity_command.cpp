@@ -164,10 +164,7 @@ Command addPerplexity(CLI::App& program) {
       ->type_name("OPTIONS");
   app->add_flag("--json", options->json, "print one JSON object (one a mode)");
   return {app, [options] {
-            const StopOnInterrupt interrupt;
-            const auto done = measure(*options, interrupt.token());
-            clearProgress();
-            return done ? 0 : report(done.error());
+            return runStoppable([&](std::stop_token stop) { return measure(*options, stop); });
           }};
 }
 

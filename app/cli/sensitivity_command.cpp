@@ -136,10 +136,7 @@ Command addSensitivity(CLI::App& program) {
       ->check(CLI::Range(2, 1 << 24));
   app->add_flag("--json", options->json, "print one JSON object");
   return {app, [options] {
-            const StopOnInterrupt interrupt;
-            const auto done = measure(*options, interrupt.token());
-            clearProgress();
-            return done ? 0 : report(done.error());
+            return runStoppable([&](std::stop_token stop) { return measure(*options, stop); });
           }};
 }
 

@@ -28,6 +28,7 @@
 #include "ui/common/toast.h"
 #include "ui/common/toggle_switch.h"
 #include "ui/compare/compare_column.h"
+#include "ui/compare/compare_kinds.h"
 #include "ui/theme/theme.h"
 
 namespace vitrine::ui {
@@ -94,14 +95,7 @@ QWidget* ComparePage::makeHead() {
   head->setContentsMargins(0, 0, 0, 0);
   head->addWidget(new PlainLabel(tr("Compare"), LabelStyle::kTitle, place));
   head->addSpacing(12);
-  auto* kind = new SegmentedSwitch(
-      {},
-      {{tr("New answers"), tr("Two configurations or samplings answer the same question")},
-       {tr("Precision A/B"), tr("A conversation as it is, read by two configurations")}},
-      place);
-  kind->setObjectName("compareKind");
-  kind->setAccessibleName(tr("What is compared"));
-  kind->setCurrent(0);
+  auto* kind = makeCompareKinds(0, "compareKind", place);
   connect(kind, &SegmentedSwitch::chosen, this, &ComparePage::replayWanted);
   head->addWidget(kind);
   head->addStretch(1);

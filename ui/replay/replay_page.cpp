@@ -29,6 +29,7 @@
 #include "ui/common/toast.h"
 #include "ui/precision/precision_choices.h"
 #include "ui/precision/precision_form.h"
+#include "ui/compare/compare_kinds.h"
 #include "ui/precision/weight_sizes.h"
 #include "ui/replay/divergence_strip.h"
 #include "ui/replay/replay_text.h"
@@ -135,14 +136,7 @@ QWidget* ReplayPage::makeHead() {
   auto* head = new QHBoxLayout;
   head->addWidget(new PlainLabel(tr("Compare"), LabelStyle::kTitle, place));
   head->addSpacing(12);
-  auto* kind = new SegmentedSwitch(
-      {},
-      {{tr("New answers"), tr("Two configurations or samplings answer the same question")},
-       {tr("Precision A/B"), tr("A conversation as it is, read by two configurations")}},
-      place);
-  kind->setObjectName("replayKind");
-  kind->setAccessibleName(tr("What is compared"));
-  kind->setCurrent(1);
+  auto* kind = makeCompareKinds(1, "replayKind", place);
   connect(kind, &SegmentedSwitch::chosen, this, &ReplayPage::compareWanted);
   head->addWidget(kind);
   head->addStretch(1);

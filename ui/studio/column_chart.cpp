@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ui/studio/empty_place.h"
 #include "ui/studio/studio_words.h"
 #include "ui/theme/theme.h"
 
@@ -146,12 +147,7 @@ void ColumnChart::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setRenderHint(QPainter::Antialiasing);
   if (m_values.empty()) {
-    painter.setPen(QPen(tokens.line, 1, Qt::DashLine));
-    painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 7, 7);
-    painter.setPen(look().ink(tokens.muted));
-    painter.setFont(look().textFont(12.5));
-    painter.drawText(rect().adjusted(20, 6, -20, -6), Qt::AlignCenter | Qt::TextWordWrap,
-                     m_emptyText);
+    paintEmptyPlace(painter, rect(), m_emptyText);
     return;
   }
   const QRectF area = plotArea();

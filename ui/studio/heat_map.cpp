@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ui/common/format.h"
+#include "ui/studio/empty_place.h"
 #include "ui/studio/studio_words.h"
 #include "ui/theme/theme.h"
 
@@ -187,13 +188,7 @@ void HeatMap::paintEvent(QPaintEvent*) {
   const Tokens& tokens = look().tokens();
   QPainter painter(this);
   if (m_rows.empty()) {
-    painter.setPen(QPen(tokens.line, 1, Qt::DashLine));
-    painter.setRenderHint(QPainter::Antialiasing);
-    painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 7, 7);
-    painter.setPen(look().ink(tokens.muted));
-    painter.setFont(look().textFont(12.5));
-    painter.drawText(rect().adjusted(24, 8, -24, -8), Qt::AlignCenter | Qt::TextWordWrap,
-                     m_emptyText);
+    paintEmptyPlace(painter, rect(), m_emptyText);
     return;
   }
   if (m_image.isNull()) draw();

@@ -11,6 +11,7 @@
 #include "ui/common/plain_label.h"
 #include "ui/common/toast.h"
 #include "ui/studio/column_chart.h"
+#include "ui/studio/section_card.h"
 #include "ui/studio/smoothing_preview.h"
 #include "ui/studio/studio_state.h"
 #include "ui/studio/studio_words.h"
@@ -82,11 +83,8 @@ OutlierSection::OutlierSection(StudioState& state, QWidget* parent)
 
 QWidget* OutlierSection::makeMixed() {
   const Theme& theme = Theme::instance();
-  auto* card = new QFrame(this);
-  card->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(card);
-  column->setContentsMargins(16, 12, 16, 14);
-  column->setSpacing(8);
+  auto* column = makeCard(this);
+  QWidget* card = column->parentWidget();
   column->addWidget(
       new PlainLabel(tr("Mixed: outlier columns stay FP16"), LabelStyle::kHeading, card));
   m_columns = new ColumnChart(150, card);
@@ -122,11 +120,8 @@ QWidget* OutlierSection::makeMixed() {
 
 QWidget* OutlierSection::makeSmooth() {
   const Theme& theme = Theme::instance();
-  auto* card = new QFrame(this);
-  card->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(card);
-  column->setContentsMargins(16, 12, 16, 14);
-  column->setSpacing(8);
+  auto* column = makeCard(this);
+  QWidget* card = column->parentWidget();
   column->addWidget(new PlainLabel(tr("Smoothing: range moves from the input into the weights"),
                                    LabelStyle::kHeading, card));
   auto* charts = new QHBoxLayout;

@@ -14,6 +14,7 @@
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
 #include "ui/common/toast.h"
+#include "ui/studio/section_card.h"
 #include "ui/studio/studio_state.h"
 #include "ui/studio/studio_words.h"
 #include "ui/theme/theme.h"
@@ -85,11 +86,8 @@ ProfileSection::ProfileSection(StudioState& state, QWidget* parent)
 
 QWidget* ProfileSection::makeList() {
   const Theme& theme = Theme::instance();
-  auto* card = new QFrame(this);
-  card->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(card);
-  column->setContentsMargins(16, 12, 16, 14);
-  column->setSpacing(8);
+  auto* column = makeCard(this);
+  QWidget* card = column->parentWidget();
   column->addWidget(new PlainLabel(tr("Profiles of this model"), LabelStyle::kHeading, card));
   m_list = makeTree({tr("Name"), tr("Read"), tr("Tokens"), tr("Scale by"), tr("Made")},
                     "profileList", card);
@@ -152,11 +150,8 @@ QWidget* ProfileSection::makeList() {
 }
 
 QWidget* ProfileSection::makeReport() {
-  auto* card = new QFrame(this);
-  card->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(card);
-  column->setContentsMargins(16, 12, 16, 14);
-  column->setSpacing(8);
+  auto* column = makeCard(this);
+  QWidget* card = column->parentWidget();
   column->addWidget(
       new PlainLabel(tr("Do its scales fit another text?"), LabelStyle::kHeading, card));
   auto* row = new QHBoxLayout;

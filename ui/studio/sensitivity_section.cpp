@@ -12,6 +12,7 @@
 #include "ui/common/segmented_switch.h"
 #include "ui/common/toast.h"
 #include "ui/studio/bar_chart.h"
+#include "ui/studio/section_card.h"
 #include "ui/studio/studio_state.h"
 #include "ui/studio/studio_words.h"
 #include "ui/studio/text_choice.h"
@@ -108,11 +109,8 @@ SensitivitySection::SensitivitySection(StudioState& state, QWidget* parent)
   inside->addWidget(m_parts);
   column->addWidget(card);
 
-  auto* keepCard = new QFrame(this);
-  keepCard->setProperty("kind", "card");
-  auto* keepColumn = new QVBoxLayout(keepCard);
-  keepColumn->setContentsMargins(16, 12, 16, 14);
-  keepColumn->setSpacing(8);
+  auto* keepColumn = makeCard(this);
+  QWidget* keepCard = keepColumn->parentWidget();
   auto* keepRow = new QHBoxLayout;
   keepRow->setSpacing(10);
   keepRow->addWidget(new PlainLabel(tr("Keep the"), LabelStyle::kBody, keepCard));

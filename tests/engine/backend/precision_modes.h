@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "engine/measure/calibrate.h"
 #include "engine/quant/calibration_profile.h"
 #include "tests/engine/backend/backend_fixture.h"
+#include "tests/tiny_models.h"
 
 // Every INT8 form of a model (WeightPrecision), for tests that go over all of them. Needs
 // vitrine_test_models and the engine's calibrate().
@@ -108,5 +111,44 @@ inline std::vector<PrecisionMode> precisionModes(const engine::CalibrationPtr& p
   }());
   return modes;
 }
+
+/// With which random models have outlier columns; they have no real ones.
+inline constexpr float kRandomThreshold = 1.35F;
+
+/// A random model, a profile of it, and its answers without INT8.
+struct TestedModel {
+  const char* name;
+  std::shared_ptr<const engine::Model> model;
+  engine::CalibrationPtr profile;
+  std::vector<float> exact;  // [tokens, vocabSize] logits of someTokens(tokens, 10)
+
+  static TestedModel make(const char* name, const TinyModelOptions& options, int tokens) {
+    TestedModel one{name, loadModel(randomModel(options)), nullptr, {}};
+    const auto plain = makeBackend(engine::BackendKind::kReference, one.model);
+    one.profile = calibrationOf(*plain, *one.model, someTokens(200, 3));
+    configureCache(*plain, *one.model, engine::KvType::kFp16, 3);
+    one.exact = forward(*plain, someTokens(tokens, 10), 0, blocks(3), tokens);
+    return one;
+  }
+};
+
+/// Notes every row that it is shown.
+class RowRecorder final : public engine::ActivationObserver {
+ public:
+  using Row = std::vector<float>;
+  using Rows = std::vector<Row>;
+  void row(int site, std::span<const float> values, int) override {
+    const std::lock_guard lock(m_mutex);
+    rows[site].emplace_back(values.begin(), values.end());
+  }
+  void keys(int layer, std::span<const float> values, int) override {
+    const std::lock_guard lock(m_mutex);
+    keyRows[layer].emplace_back(values.begin(), values.end());
+  }
+  std::map<int, Rows> rows, keyRows;
+
+ private:
+  std::mutex m_mutex;
+};
 
 }  // namespace vitrine::test

@@ -25,27 +25,6 @@ namespace gpu = vitrine::kernels::cuda;
 namespace {
 
 constexpr int kTokens = 44;
-constexpr float kThreshold = 1.35F;  // random models have no real outliers
-
-/// Notes every row that it is shown.
-class Recorder final : public ActivationObserver {
- public:
-  using Rows = std::vector<std::vector<float>>;
-  void row(int site, std::span<const float> values, int) override {
-    rows[site].emplace_back(values.begin(), values.end());
-  }
-  void keys(int layer, std::span<const float> values, int) override {
-    keyRows[layer].emplace_back(values.begin(), values.end());
-  }
-  std::map<int, Rows> rows, keyRows;
-};
-
-struct TestedModel {
-  const char* name;
-  std::shared_ptr<const Model> model;
-  CalibrationPtr profile;
-  std::vector<float> exact;  // logits of the model without INT8
-};
 
 template <typename T>
 std::vector<T> fromDevice(const void* from, std::size_t count) {
@@ -151,12 +130,7 @@ class TestCudaModes : public QObject {
  private slots:
   void initTestCase() {
     const auto add = [&](const char* name, const TinyModelOptions& options) {
-      TestedModel one{name, loadModel(randomModel(options)), nullptr, {}};
-      const auto plain = makeBackend(BackendKind::kReference, one.model);
-      one.profile = calibrationOf(*plain, *one.model, someTokens(200, 3));
-      configureCache(*plain, *one.model, KvType::kFp16, 3);
-      one.exact = forward(*plain, someTokens(kTokens, 10), 0, blocks(3), kTokens);
-      m_models.push_back(std::move(one));
+      m_models.push_back(TestedModel::make(name, options, kTokens));
     };
     // Rows of 192 are one and a half groups of 128.
     TinyModelOptions options;
@@ -339,8 +313,8 @@ class TestCudaModes : public QObject {
     const TestedModel& one = m_models.front();
     const ModelConfig& c = one.model->config();
     const auto tokens = someTokens(kCount, 15);
-    Recorder wanted, got;
-    const auto record = [&](BackendKind kind, Recorder& to, int step) {
+    RowRecorder wanted, got;
+    const auto record = [&](BackendKind kind, RowRecorder& to, int step) {
       const auto backend = makeWith(kind, one.model, c, {});
       configureCache(*backend, *one.model, KvType::kFp16, 3);
       forward(*backend, tokens, 0, blocks(3));  // seen by nobody
@@ -438,7 +412,7 @@ class TestCudaModes : public QObject {
     QTest::addColumn<int>("model");
     QTest::addColumn<int>("mode");
     for (std::size_t m = 0; m < models; ++m) {
-      const auto modes = precisionModes(m_models[m].profile, kThreshold);
+      const auto modes = precisionModes(m_models[m].profile, kRandomThreshold);
       for (std::size_t i = 0; i < modes.size(); ++i) {
         QTest::addRow("%s: %s", m_models[m].name, modes[i].name.c_str())
             << static_cast<int>(m) << static_cast<int>(i);
@@ -451,7 +425,7 @@ class TestCudaModes : public QObject {
   }
   static PrecisionMode modeOf(const TestedModel& one) {
     QFETCH(int, mode);
-    return precisionModes(one.profile, kThreshold)[static_cast<std::size_t>(mode)];
+    return precisionModes(one.profile, kRandomThreshold)[static_cast<std::size_t>(mode)];
   }
 
   /// A part of a matrix against the plan: the integers and scales of kernels/api/int8_weights.h,
@@ -539,7 +513,7 @@ class TestCudaModes : public QObject {
     }
   }
 
-  static void compareRows(const Recorder::Rows& a, const Recorder::Rows& b) {
+  static void compareRows(const RowRecorder::Rows& a, const RowRecorder::Rows& b) {
     QCOMPARE(a.size(), b.size());
     for (std::size_t r = 0; r < a.size(); ++r) {
       QCOMPARE(a[r].size(), b[r].size());

@@ -18,7 +18,6 @@ using vitrine::kernels::TensorType;
 namespace {
 
 constexpr int kTokens = 40;
-constexpr float kThreshold = 1.35F;  // random models have no real outliers
 
 double difference(std::span<const float> a, std::span<const float> b) {
   double error = 0.0, size = 0.0;
@@ -29,31 +28,6 @@ double difference(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(error / size);
 }
 
-/// Notes every row that it is shown.
-class Recorder final : public ActivationObserver {
- public:
-  using Row = std::vector<float>;
-  void row(int site, std::span<const float> values, int) override {
-    const std::lock_guard lock(m_mutex);
-    rows[site].emplace_back(values.begin(), values.end());
-  }
-  void keys(int layer, std::span<const float> values, int) override {
-    const std::lock_guard lock(m_mutex);
-    keyRows[layer].emplace_back(values.begin(), values.end());
-  }
-  std::map<int, std::vector<Row>> rows, keyRows;
-
- private:
-  std::mutex m_mutex;
-};
-
-struct TestedModel {
-  const char* name;
-  std::shared_ptr<const Model> model;
-  CalibrationPtr profile;
-  std::vector<float> exact;  // logits of the model without INT8
-};
-
 }  // namespace
 
 class TestPrecisionModes : public QObject {
@@ -62,12 +36,7 @@ class TestPrecisionModes : public QObject {
  private slots:
   void initTestCase() {
     const auto add = [&](const char* name, const TinyModelOptions& options) {
-      TestedModel one{name, loadModel(randomModel(options)), nullptr, {}};
-      const auto plain = makeBackend(BackendKind::kReference, one.model);
-      one.profile = calibrationOf(*plain, *one.model, someTokens(200, 3));
-      configureCache(*plain, *one.model, KvType::kFp16, 3);
-      one.exact = forward(*plain, someTokens(kTokens, 10), 0, blocks(3), kTokens);
-      m_models.push_back(std::move(one));
+      m_models.push_back(TestedModel::make(name, options, kTokens));
     };
     TinyModelOptions options;
     options.dModel = 192;
@@ -234,8 +203,8 @@ class TestPrecisionModes : public QObject {
     const TestedModel& one = m_models.front();
     const ModelConfig& c = one.model->config();
     const auto tokens = someTokens(kTokens, 15);
-    Recorder wanted, got;
-    const auto record = [&](BackendKind k, Recorder& to, int step, bool rows) {
+    RowRecorder wanted, got;
+    const auto record = [&](BackendKind k, RowRecorder& to, int step, bool rows) {
       const auto backend = makeBackend(k, one.model);
       configureCache(*backend, *one.model, KvType::kFp16, 3);
       forward(*backend, tokens, 0, blocks(3));  // seen by nobody
@@ -275,7 +244,7 @@ class TestPrecisionModes : public QObject {
   void outlierColumnsTakeTheirPlace() {
     // What the modes above go over is not empty: there are outliers, of different number.
     const TestedModel& one = m_models.front();
-    for (const PrecisionMode& mode : precisionModes(one.profile, kThreshold)) {
+    for (const PrecisionMode& mode : precisionModes(one.profile, kRandomThreshold)) {
       if (mode.precision.outliers != OutlierMode::kMixed) continue;
       const auto plan = valueOf(QuantPlan::make(*one.model, one.model->config(), mode.precision));
       std::size_t most = 0, columns = 0;
@@ -311,7 +280,7 @@ class TestPrecisionModes : public QObject {
     QTest::addColumn<int>("model");
     QTest::addColumn<int>("mode");
     for (std::size_t m = 0; m < models; ++m) {
-      const auto modes = precisionModes(m_models[m].profile, kThreshold);
+      const auto modes = precisionModes(m_models[m].profile, kRandomThreshold);
       for (std::size_t i = 0; i < modes.size(); ++i) {
         QTest::addRow("%s: %s", m_models[m].name, modes[i].name.c_str())
             << static_cast<int>(m) << static_cast<int>(i);
@@ -324,10 +293,10 @@ class TestPrecisionModes : public QObject {
   }
   static PrecisionMode modeOf(const TestedModel& one) {
     QFETCH(int, mode);
-    return precisionModes(one.profile, kThreshold)[static_cast<std::size_t>(mode)];
+    return precisionModes(one.profile, kRandomThreshold)[static_cast<std::size_t>(mode)];
   }
   /// The same rows, in any order (threads take them as they come), to within rounding.
-  static void compareRows(std::vector<Recorder::Row> a, std::vector<Recorder::Row> b) {
+  static void compareRows(std::vector<RowRecorder::Row> a, std::vector<RowRecorder::Row> b) {
     QCOMPARE(a.size(), b.size());
     std::sort(a.begin(), a.end());
     std::sort(b.begin(), b.end());
