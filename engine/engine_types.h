@@ -242,6 +242,7 @@ struct TurnReport {
   std::vector<StallCause> tokenCauses;  ///< one a generated token
   std::vector<int> tokenRows;           ///< positions computed for each generated token
   std::string backend, weights, activations, kvType;
+  std::string precision;  ///< what the precision is beyond these: see precisionDetails()
 };
 
 struct ModelInfo {

@@ -158,6 +158,7 @@ QJsonObject toJson(const TurnMetrics& metrics) {
   json[QLatin1String("weights")] = toQString(r.weights);
   json[QLatin1String("activations")] = toQString(r.activations);
   json[QLatin1String("kv_type")] = toQString(r.kvType);
+  if (!r.precision.empty()) json[QLatin1String("precision")] = toQString(r.precision);
   json[QLatin1String("model")] = metrics.model;
   json[QLatin1String("model_fingerprint")] = metrics.modelFingerprint;
   json[QLatin1String("quantization")] = metrics.quantization;
@@ -231,6 +232,7 @@ TurnMetrics turnMetricsFromJson(const QJsonObject& json) {
   r.weights = textOf(json, "weights");
   r.activations = textOf(json, "activations");
   r.kvType = textOf(json, "kv_type");
+  r.precision = textOf(json, "precision");
   metrics.model = json.value(QLatin1String("model")).toString();
   metrics.modelFingerprint = json.value(QLatin1String("model_fingerprint")).toString();
   metrics.quantization = json.value(QLatin1String("quantization")).toString();

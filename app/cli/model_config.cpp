@@ -76,6 +76,12 @@ Result<EngineConfig> ModelOptions::resolveConfig(const ModelPtr& loaded,
   VITRINE_TRY(engine::checkPrecision(precision));
   if (!calibration.empty()) {
     VITRINE_ASSIGN(precision.calibration, loadFor(*loaded, resolved.kvHeads, calibration));
+    if (!precision.needsCalibration()) {
+      std::fprintf(stderr,
+                   "the profile %s is not used: static scales and outliers of --activations int8 "
+                   "and --kv-keys channel would\n",
+                   calibration.c_str());
+    }
   } else if (precision.activationScales == engine::ActivationScales::kStatic) {
     return fail(ErrorCode::kInvalidArgument,
                 "static scales come from a profile: make one with `vitrine-cli calibrate -o FILE` "

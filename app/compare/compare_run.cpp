@@ -58,7 +58,8 @@ std::deque<CompareRun::Group> CompareRun::groupsOf(const CompareSetup& setup) co
 Result<void> CompareRun::start(CompareSetup setup) {
   if (m_running) return fail(ErrorCode::kInvalidArgument, "a comparison is running; stop it first");
   const ModelInfoPtr info = m_engine.info();
-  if (!info || m_engine.isLoading()) {
+  const auto model = m_engine.model();
+  if (!info || !model || m_engine.isLoading()) {
     return fail(ErrorCode::kNotFound, "{}",
                 m_engine.isLoading() ? "the model is still loading; start again in a moment"
                                      : "no model is loaded; choose one first");
@@ -70,7 +71,7 @@ Result<void> CompareRun::start(CompareSetup setup) {
   for (const Group& group : groups) {
     if (!group.onSecond) continue;
     const std::uint64_t needed =
-        memoryForSecondEngine(*info, group.config, static_cast<int>(group.sides.size()));
+        memoryForSecondEngine(*model, *info, group.config, static_cast<int>(group.sides.size()));
     // What an earlier comparison still holds will be freed or used again.
     const std::uint64_t held =
         m_second && m_second->info() ? m_second->info()->memory.weightBytes : 0;

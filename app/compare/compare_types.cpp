@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "app/text.h"
+#include "engine/backend/weight_bytes.h"
+#include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::app {
@@ -64,32 +66,19 @@ bool computesTheSame(const EngineConfig& a, const EngineConfig& b) {
          a.backend == b.backend;
 }
 
-std::uint64_t memoryForSecondEngine(const ModelInfo& model, const EngineConfig& config,
-                                    int sequences) {
-  std::uint64_t weights = 0;
-  switch (config.precision.weights) {
-    case WeightMode::kNative:
-      weights = model.fileBytes;
-      break;
-    case WeightMode::kFp16:
-    case WeightMode::kBf16:
-      weights = model.parameters * 2;
-      break;
-    case WeightMode::kInt8: {
-      const auto group = static_cast<std::uint64_t>(std::max(1, config.precision.groupSize));
-      weights = model.parameters + model.parameters / group * sizeof(float);
-      break;
-    }
-  }
+std::uint64_t memoryForSecondEngine(const engine::Model& model, const ModelInfo& info,
+                                    const EngineConfig& config, int sequences) {
   KvShape shape;
   shape.type = config.cache.type;
   shape.blockSize = config.cache.blockSize;
-  shape.nKvHeads = config.kvHeads > 0 ? config.kvHeads : model.config.nKvHeads;
+  shape.nKvHeads = config.kvHeads > 0 ? config.kvHeads : info.ownKvHeads;
   shape.nBlocks = 1;
   const auto blocks =
-      static_cast<std::uint64_t>((model.contextTokens + shape.blockSize - 1) / shape.blockSize);
-  return weights + model.memory.workspaceBytes +
-         kvBytesPerBlock(model.config, shape) * blocks * static_cast<std::uint64_t>(sequences);
+      static_cast<std::uint64_t>((info.contextTokens + shape.blockSize - 1) / shape.blockSize);
+  const std::uint64_t weights =
+      engine::cpuWeightBytes(model.weights(), info.ownKvHeads, config.precision, config.kvHeads);
+  return weights + info.memory.workspaceBytes +
+         kvBytesPerBlock(info.config, shape) * blocks * static_cast<std::uint64_t>(sequences);
 }
 
 }  // namespace vitrine::app

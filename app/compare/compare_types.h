@@ -65,9 +65,9 @@ FirstDifference firstDifference(const engine::Tokenizer& tokenizer, const Compar
 /// Whether two configurations compute the same: weights, activations, KV cache, heads.
 bool computesTheSame(const engine::EngineConfig& a, const engine::EngineConfig& b);
 
-/// What a second engine would take for this configuration and so many sequences: weights (by the
-/// number of parameters), a KV pool for a whole context each, and what the loaded engine works in.
-std::uint64_t memoryForSecondEngine(const engine::ModelInfo& model,
+/// What a second engine would take for this configuration and so many sequences: weights as the CPU
+/// holds them, a KV pool for a whole context each, and what the loaded engine works in.
+std::uint64_t memoryForSecondEngine(const engine::Model& model, const engine::ModelInfo& info,
                                     const engine::EngineConfig& config, int sequences);
 
 /// "weights fp16, activations fp16, KV int8, 3 KV heads".

@@ -161,6 +161,7 @@ QString figuresOf(const TurnMetrics& metrics) {
   if (r.tpotMs > 0) parts << tr("TPOT %1 ms").arg(c.toString(r.tpotMs, 'f', 1));
   if (!r.weights.empty()) {
     parts << tr("%1 weights, %2 KV").arg(toQString(r.weights), toQString(r.kvType));
+    if (!r.precision.empty()) parts << toQString(r.precision);
   }
   return parts.join(QStringLiteral(" · "));
 }

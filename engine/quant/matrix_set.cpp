@@ -107,24 +107,29 @@ bool MatrixSet::containsLayer(int layer) const {
 
 std::string MatrixSet::text() const {
   std::string text;
-  const auto append = [&text](const std::string& item) {
-    if (!text.empty()) text += ',';
-    text += item;
-  };
   const int layers = m_items.empty() ? 0 : m_items.back().layer + 1;
-  for (int layer = 0; layer < layers; ++layer) {
-    if (containsLayer(layer)) {
-      const int first = layer;
-      while (containsLayer(layer + 1)) ++layer;
-      append(first == layer ? fmt::format("{}", layer) : fmt::format("{}-{}", first, layer));
-      continue;
+  // Runs of layers for which something holds: "0-3,7", each followed by `suffix`.
+  const auto appendRuns = [&](const auto& holds, const std::string& suffix) {
+    for (int first = 0; first < layers; ++first) {
+      if (!holds(first)) continue;
+      int last = first;
+      while (last + 1 < layers && holds(last + 1)) ++last;
+      if (!text.empty()) text += ',';
+      text += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+      text += suffix;
+      first = last;
     }
-    for (int i = 0; i < kLayerParts; ++i) {
-      const auto part = static_cast<MatrixPart>(i);
-      if (contains(layer, part)) append(fmt::format("{}.{}", layer, toString(part)));
-    }
+  };
+  appendRuns([this](int layer) { return containsLayer(layer); }, "");
+  for (int i = 0; i < kLayerParts; ++i) {
+    const auto part = static_cast<MatrixPart>(i);
+    appendRuns([&](int layer) { return contains(layer, part) && !containsLayer(layer); },
+               fmt::format(".{}", toString(part)));
   }
-  if (contains(-1, MatrixPart::kOutput)) append(toString(MatrixPart::kOutput));
+  if (contains(-1, MatrixPart::kOutput)) {
+    if (!text.empty()) text += ',';
+    text += toString(MatrixPart::kOutput);
+  }
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "engine/base/check.h"
+#include "engine/quant/precision_text.h"
 
 namespace vitrine::engine {
 
@@ -412,6 +413,7 @@ TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
   report.weights = toString(m_backend.precision().weights);
   report.activations = toString(m_backend.precision().activations);
   report.kvType = toString(m_backend.cacheShape().type);
+  report.precision = precisionDetails(m_backend.precision());
   return report;
 }
 

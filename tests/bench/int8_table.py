@@ -7,9 +7,14 @@ divergences of llama.cpp's Q8_0 and of its q8_0 KV cache against its own F16 ove
 the units in which the goals are given. The second table is INT8 KV at depth.
 
   int8_table.py --cli build/release/bin/vitrine-cli -m MODEL.gguf english=book.txt code=source.txt
+
+With --results FILE every figure is kept there as it comes and is
+not measured again, so that the work can be done in parts: speeds on an idle machine (--only speeds),
+losses whenever there is time (--only losses), the tables from both without --only.
 """
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -47,8 +52,9 @@ MODES = [
     ("KV INT8, keys per channel",
      "--weights fp16 --kv int8 --kv-keys channel --calibration {profile}", ("A4", 1.5, "kv")),
 ]
+KV_MODES = [("per token", MODES[-2][1]), ("keys per channel", MODES[-1][1])]
 REFERENCE = "--weights fp16"
-TOGETHER = 4  # modes that share one reading of the reference (and the memory)
+TOGETHER = 9  # modes that share one reading of the reference (and the memory)
 
 
 def call(command):
@@ -56,6 +62,22 @@ def call(command):
     if done.returncode != 0:
         sys.exit(f"{' '.join(str(part) for part in command)}\n{done.stderr[-2000:]}")
     return done
+
+
+class Results:
+    """Figures by name, kept in a file where one is given."""
+
+    def __init__(self, path):
+        self.path = Path(path) if path else None
+        self.values = json.loads(self.path.read_text()) if path and self.path.exists() else {}
+
+    def get(self, *key, measure):
+        name = " | ".join(str(part) for part in key)
+        if name not in self.values:
+            self.values[name] = measure()
+            if self.path:
+                self.path.write_text(json.dumps(self.values, indent=1))
+        return self.values[name]
 
 
 class Cli:
@@ -67,17 +89,6 @@ class Cli:
         out = call(self.head + [command] + self.tail + list(more) + ["--json"]).stdout
         return [json.loads(line) for line in out.splitlines() if line.strip()]
 
-    def losses(self, text, modes, context):
-        """One report for each mode, in order."""
-        found = []
-        for begin in range(0, len(modes), TOGETHER):
-            part = modes[begin:begin + TOGETHER]
-            more = ["-f", text, "-c", context, "--reference", REFERENCE] + part[0].split()
-            for mode in part[1:]:
-                more += ["--also", mode]
-            found += self.lines("perplexity", *more)
-        return found
-
     def speed(self, mode, prompt, generated, depth=0):
         rows = self.lines("bench", "-p", prompt, "-n", generated, "-d", depth, "-r", 1,
                           *mode.split())[0]
@@ -85,43 +96,108 @@ class Cli:
         return of.get("pp", 0.0), of.get("tg", 0.0)
 
 
-def ratios(cli, mode, args, depth=0, prompt=None):
-    """Prefill and decode speed of a mode over FP16, in turns; medians of the pairs."""
-    prefill, decode = [], []
-    prompt = args.prompt if prompt is None else prompt
-    for turn in range(args.pairs):
-        order = [mode, REFERENCE] if turn % 2 == 0 else [REFERENCE, mode]
-        speeds = {each: cli.speed(each, prompt, args.generated, depth) for each in order}
-        if prompt:
-            prefill.append(speeds[mode][0] / speeds[REFERENCE][0])
-        decode.append(speeds[mode][1] / speeds[REFERENCE][1])
-    return (statistics.median(prefill) if prefill else 0.0), statistics.median(decode)
+class Table:
+    """What a run measures; `options` of a mode name its figures, with {profile} and {keep} open."""
 
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.cli, self.results = Cli(args), Results(args.results)
 
-def llama_units(args, text, folder):
-    """Mean KL divergence of Q8_0 and of a q8_0 KV cache against F16, all of llama.cpp."""
-    tools = Path(args.llama)
-    f16, q8 = folder / "f16.gguf", folder / "q8_0.gguf"
-    for kind, file in (("F16", f16), ("Q8_0", q8)):
-        if not file.exists():
-            call([tools / "llama-quantize", "--allow-requantize", args.model, file, kind])
-    base = folder / "base.bin"
-    common = ["-f", text, "-c", args.context, "-t", args.threads]
-    perplexity = tools / "llama-perplexity"
-    call([perplexity, "-m", f16, *common, "--kl-divergence-base", base])
+    def source(self, name, text):
+        bundled = ("english", "chinese", "code", "chat")
+        return ["--text", name] if name in bundled else ["-f", text]
 
-    def divergence(model, *more):
-        done = call([perplexity, "-m", model, *common, *more, "--kl-divergence-base", base,
-                     "--kl-divergence"])
-        found = re.search(r"Mean\s+KLD:\s+([-0-9.e]+)", done.stdout + done.stderr)
-        if not found:
-            sys.exit("llama-perplexity printed no mean KL divergence")
-        return float(found.group(1))
+    def profile(self, name, text):
+        """A profile of the kind of text, made once in a run."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            self.cli.lines("calibrate", *self.source(name, text), "--tokens", self.args.calibrate,
+                           "-o", path)
+        return path
 
-    units = {"weights": divergence(q8),
-             "kv": divergence(f16, "-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")}
-    base.unlink()
-    return units
+    def kept(self, name, text):
+        def measure():
+            ranked = self.cli.lines("sensitivity", *self.source(name, text), "--by", "layer",
+                                    "--tokens", 1024, *CHANNEL.split())[0]
+            return ",".join(row["name"] for row in ranked["layers"][:self.args.keep])
+        return self.results.get("kept", name, self.args.keep, measure=measure)
+
+    def fill(self, options, name, text):
+        parts = {}
+        if "{profile}" in options:
+            parts["profile"] = self.profile(name, text)
+        if "{keep}" in options:
+            parts["keep"] = self.kept(name, text)
+        return options.format(**parts)
+
+    def losses(self, name, text, all_options, context):
+        """One report for each mode, in order. Those that are not known yet are measured together."""
+        def key(options):
+            return "loss", name, context, options
+
+        known = self.results.values
+        missing = [options for options in all_options if " | ".join(map(str, key(options))) not in
+                   known]
+        for begin in range(0, len(missing), TOGETHER):
+            part = missing[begin:begin + TOGETHER]
+            modes = [self.fill(options, name, text) for options in part]
+            more = ["-f", text, "-c", context, "--reference", REFERENCE] + modes[0].split()
+            for mode in modes[1:]:
+                more += ["--also", mode]
+            for options, report in zip(part, self.cli.lines("perplexity", *more)):
+                self.results.get(*key(options), measure=lambda: report)
+        return [known[" | ".join(map(str, key(options)))] for options in all_options]
+
+    def ratios(self, name, text, options, depth=0, prompt=None):
+        """Prefill and decode speed of a mode over FP16, in turns; medians of the pairs."""
+        if options == REFERENCE:
+            return 1.0, 1.0
+        args = self.args
+        prompt = args.prompt if prompt is None else prompt
+
+        def measure():
+            mode = self.fill(options, name, text)
+            pairs = []
+            for turn in range(args.pairs):
+                order = [mode, REFERENCE] if turn % 2 == 0 else [REFERENCE, mode]
+                speeds = {each: self.cli.speed(each, prompt, args.generated, depth)
+                          for each in order}
+                pairs.append([ours / theirs if theirs else 0.0
+                              for ours, theirs in zip(speeds[mode], speeds[REFERENCE])])
+            return [statistics.median(pair[side] for pair in pairs) for side in (0, 1)]
+        return self.results.get("speed", depth, prompt, options, measure=measure)
+
+    def llama_units(self, name, text):
+        """Of llama.cpp over the text: KL divergence of Q8_0 and of a q8_0 KV cache against its own
+        F16, and of our FP16 against that F16 (A0)."""
+        args = self.args
+        tools = Path(args.llama)
+
+        def measure():
+            f16, q8 = self.folder / "f16.gguf", self.folder / "q8_0.gguf"
+            for kind, file in (("F16", f16), ("Q8_0", q8)):
+                if not file.exists():
+                    call([tools / "llama-quantize", "--allow-requantize", args.model, file, kind])
+            base = self.folder / "base.bin"
+            common = ["-f", text, "-c", args.context, "-t", args.threads]
+            perplexity = tools / "llama-perplexity"
+            call([perplexity, "-m", f16, *common, "--kl-divergence-base", base])
+
+            def divergence(model, *more):
+                done = call([perplexity, "-m", model, *common, *more, "--kl-divergence-base", base,
+                             "--kl-divergence"])
+                found = re.search(r"Mean\s+KLD:\s+([-0-9.e]+)", done.stdout + done.stderr)
+                if not found:
+                    sys.exit("llama-perplexity printed no mean KL divergence")
+                return float(found.group(1))
+
+            units = {"weights": divergence(q8),
+                     "kv": divergence(f16, "-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")}
+            units["ours"] = self.cli.lines("perplexity", "--llama-logits", base,
+                                           *REFERENCE.split())[0]
+            base.unlink()
+            return units
+        return self.results.get("llama", name, args.context, measure=measure)
 
 
 def goal_text(goal, kl, units):
@@ -132,54 +208,70 @@ def goal_text(goal, kl, units):
     return f"{name} ≤ {most:g} u: {share:.2f} u {'✓' if share <= most else '✗'}"
 
 
-def mode_table(cli, args, name, text, folder, speeds):
-    profile = folder / f"{name}.json"
-    source = ["--text", name] if name in ("english", "chinese", "code", "chat") else ["-f", text]
-    cli.lines("calibrate", *source, "--tokens", args.calibrate, "-o", profile)
-    keep = ""
-    if any("{keep}" in options for _, options, _ in MODES):
-        ranked = cli.lines("sensitivity", *source, "--by", "layer", "--tokens", 1024,
-                           *CHANNEL.split())[0]
-        keep = ",".join(row["name"] for row in ranked["layers"][:args.keep])
-    modes = [options.format(profile=profile, keep=keep) for _, options, _ in MODES]
-    units = llama_units(args, text, folder) if args.llama else {}
-    reports = cli.losses(text, modes, args.context)
+def change(report):
+    """Of perplexity against the reference, in percent."""
+    return (report["perplexity"] / report["reference_perplexity"] - 1) * 100
 
+
+def print_modes(table, name, text):
+    args = table.args
+    reports = table.losses(name, text, [options for _, options, _ in MODES], args.context)
+    units = table.llama_units(name, text) if args.llama else {}
     print(f"\n### {name}: {reports[0]['tokens']} scored tokens, windows of {args.context}\n")
     if units:
-        print(f"Units: llama.cpp Q8_0 {units['weights']:.6f}, q8_0 KV {units['kv']:.6f} "
-              "(mean KL against its own F16). ", end="")
-    print(f"Kept in FP16: layers {keep}.\n" if keep else "\n")
-    print("| mode | weights MB | KV B/token | perplexity | KL mean | KL p99 | same best | decode | "
-          "prefill | goal |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---|")
-    for (label, options, goal), mode, found in zip(MODES, modes, reports):
-        if options not in speeds and args.pairs > 0:
-            speeds[options] = (1.0, 1.0) if options == REFERENCE else ratios(cli, mode, args)
-        prefill, decode = speeds.get(options, (0.0, 0.0))
+        ours = units["ours"]
+        print(f"Units, mean KL of llama.cpp against its own F16: Q8_0 {units['weights']:.6f}, q8_0 KV "
+              f"{units['kv']:.6f}. A0, our FP16 against llama.cpp's F16: KL {ours['kl_mean']:.6f}, "
+              f"same best {ours['top1_agreement'] * 100:.2f} % of {ours['tokens']}.\n")
+    if any("{keep}" in options for _, options, _ in MODES):
+        print(f"Kept in FP16: layers {table.kept(name, text)}.\n")
+    print("| mode | weights MB | KV B/token | perplexity | change | KL mean | KL p99 | same best | "
+          "decode | prefill | goal |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
+    for (label, options, goal), found in zip(MODES, reports):
+        prefill, decode = table.ratios(name, text, options) if args.pairs else (0.0, 0.0)
         print(f"| {label} | {found['weight_bytes'] / 1e6:.1f} | {found['kv_bytes_per_token']} | "
-              f"{found['perplexity']:.4f} | {found['kl_mean']:.6f} | {found['kl_p99']:.6f} | "
-              f"{found['top1_agreement'] * 100:.2f} % | {decode:.2f} | {prefill:.2f} | "
-              f"{goal_text(goal, found['kl_mean'], units)} |", flush=True)
-    return profile
+              f"{found['perplexity']:.4f} | {change(found):+.2f} % | {found['kl_mean']:.6f} | "
+              f"{found['kl_p99']:.6f} | {found['top1_agreement'] * 100:.2f} % | {decode:.2f} | "
+              f"{prefill:.2f} | {goal_text(goal, found['kl_mean'], units)} |", flush=True)
 
 
-def depth_table(cli, args, text, profile):
-    modes = [("per token", "--weights fp16 --kv int8"),
-             ("keys per channel",
-              f"--weights fp16 --kv int8 --kv-keys channel --calibration {profile}")]
+def depth_of(args, depth):
+    """Cached tokens at which a depth's decode is measured: its answer must fit."""
+    return min(depth, args.longest - args.generated)
+
+
+def print_depths(table, name, text):
+    args = table.args
     print("\n### INT8 KV at depth, against FP16 KV\n")
-    print("| depth | scales | KL mean | KL p99 | same best | decode, of FP16 | KV B/token |")
+    print("| context | scales | KL mean | KL p99 | same best | decode, of FP16 | KV B/token |")
     print("|---:|---|---:|---:|---:|---:|---:|")
     for depth in args.depths:
-        context = min(depth, args.longest)
-        reports = cli.losses(text, [mode for _, mode in modes], context)
-        for (label, mode), found in zip(modes, reports):
-            room = depth if depth + args.generated <= args.longest else depth - args.generated
-            decode = ratios(cli, mode, args, room, prompt=0)[1] if args.pairs > 0 else 0.0
+        reports = table.losses(name, text, [options for _, options in KV_MODES], depth)
+        for (label, options), found in zip(KV_MODES, reports):
+            decode = table.ratios(name, text, options, depth_of(args, depth), prompt=0)[1]
             print(f"| {depth} | {label} | {found['kl_mean']:.6f} | {found['kl_p99']:.6f} | "
                   f"{found['top1_agreement'] * 100:.2f} % | {decode:.2f} | "
                   f"{found['kv_bytes_per_token']} |", flush=True)
+
+
+def measure(table, texts):
+    """Only what --only names, without tables."""
+    args = table.args
+    if args.only == "speeds":
+        name, text = texts[0]
+        for _, options, _ in MODES:
+            table.ratios(name, text, options)
+        for depth in args.depths:
+            for _, options in KV_MODES:
+                table.ratios(name, text, options, depth_of(args, depth), prompt=0)
+        return
+    for name, text in texts:
+        table.losses(name, text, [options for _, options, _ in MODES], args.context)
+        if args.llama:
+            table.llama_units(name, text)
+    for depth in args.depths:
+        table.losses(*texts[0], [options for _, options in KV_MODES], depth)
 
 
 def main():
@@ -194,6 +286,9 @@ def main():
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("-c", "--context", type=int, default=512)
     parser.add_argument("--pairs", type=int, default=5, help="0: no speeds")
+    parser.add_argument("--results", metavar="FILE", help="JSON: what is there is not measured again")
+    parser.add_argument("--only", choices=["speeds", "losses"], help="measure these, print no table")
+    parser.add_argument("--force", action="store_true", help="speeds also on a loaded machine")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--generated", type=int, default=64)
     parser.add_argument("--modes", default="", help="only those whose name this pattern finds")
@@ -207,16 +302,22 @@ def main():
     if any(len(part) != 2 or not Path(part[1]).is_file() for part in texts):
         parser.error("each text is NAME=FILE, and the file must be there")
 
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if args.pairs and args.only != "losses" and load > 0.3 and not args.force:
+        sys.exit(f"the load is {load:.2f} a core, above 0.3: speeds would mean nothing (--force; "
+                 "--only losses or --pairs 0 measure none)")
+
     MODES[:] = [mode for mode in MODES if re.search(args.modes, mode[0])]
 
-    cli, speeds = Cli(args), {}
-    with tempfile.TemporaryDirectory() as name:
-        folder, profile = Path(name), None
-        for label, text in texts:
-            made = mode_table(cli, args, label, text, folder, speeds)
-            profile = profile or made
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(args, Path(folder))
+        if args.only:
+            measure(table, texts)
+            return
+        for name, text in texts:
+            print_modes(table, name, text)
         if args.depths:
-            depth_table(cli, args, texts[0][1], profile)
+            print_depths(table, *texts[0])
 
 
 if __name__ == "__main__":

@@ -218,12 +218,13 @@ void ComparePage::takeModel() {
 
 void ComparePage::showPlan() {
   const app::ModelInfoPtr info = m_engine.info();
+  const auto model = m_engine.model();
   const bool hasChat = m_session && !m_session->rows().empty();
   if (!hasChat && m_source->current() == 1) m_source->setCurrent(0);
   m_source->setEnabled(hasChat);
   m_prompt->setReadOnly(asksChat());
   m_prompt->setEnabled(!asksChat());
-  if (!info) {
+  if (!info || !model) {
     m_plan->setText(m_engine.isLoading()
                         ? tr("The model is loading.")
                         : tr("No model is loaded: choose one on the Models page."));
@@ -235,8 +236,8 @@ void ComparePage::showPlan() {
   const bool same = app::computesTheSame(a, b);
   const bool aLoaded = app::computesTheSame(a, info->running);
   const bool bLoaded = app::computesTheSame(b, info->running);
-  const QString memory = tr("about %1 more memory until this page is left")
-                             .arg(bytesText(app::memoryForSecondEngine(*info, aLoaded ? b : a, 1)));
+  const std::uint64_t second = app::memoryForSecondEngine(*model, *info, aLoaded ? b : a, 1);
+  const QString memory = tr("about %1 more memory until this page is left").arg(bytesText(second));
   m_atOnce->setVisible(!same && (aLoaded || bLoaded));
   if (same && aLoaded) {
     m_plan->setText(

@@ -4,7 +4,6 @@
 #include <QFrame>
 #include <QHBoxLayout>
 #include <QMenu>
-#include <QProgressBar>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QVBoxLayout>
@@ -19,6 +18,7 @@
 #include "ui/common/engine_switching.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
+#include "ui/common/progress_card.h"
 #include "ui/common/toast.h"
 #include "ui/lab/lab_chart.h"
 #include "ui/lab/lab_table.h"
@@ -86,7 +86,9 @@ LabPage::LabPage(app::EngineClient& engine, app::Settings& settings, const QStri
   column->setSpacing(16);
 
   column->addWidget(makeHead());
-  column->addWidget(makeProgress());
+  m_progress = new ProgressCard(tr("Progress of the lab"), QStringLiteral("stopLab"), this);
+  connect(m_progress, &ProgressCard::stopWanted, this, &LabPage::stop);
+  column->addWidget(m_progress);
   m_notice = new PlainLabel(LabelStyle::kFault, this);
   m_notice->setObjectName("labNotice");
   m_notice->setWordWrap(true);
@@ -134,15 +136,10 @@ LabPage::LabPage(app::EngineClient& engine, app::Settings& settings, const QStri
   connect(m_session, &LabSession::loadProgressed, m_load, &LoadForm::setProgress);
   connect(m_session, &LabSession::loadMeasured, m_load, &LoadForm::showCurve);
   connect(m_session, &LabSession::runningChanged, this, [this](bool running) {
-    if (running && !m_loadRuns) {
-      // The button that was pressed is about to be disabled; the focus must not wander down the
-      // page and scroll it.
-      m_progressCard->show();
-      m_stop->setFocus();
-    }
+    if (running && !m_loadRuns) m_progress->begin();
     if (!running) {
       m_table->setRunning({}, 0);
-      const bool hadFocus = m_stop->hasFocus();
+      const bool hadFocus = m_progress->end();
       m_loadRuns = false;
       refresh();
       if (hadFocus) m_run->setFocus();
@@ -197,26 +194,6 @@ QWidget* LabPage::makeHead() {
     row->addWidget(button, 0, Qt::AlignTop);
   }
   return head;
-}
-
-QWidget* LabPage::makeProgress() {
-  m_progressCard = new QFrame(this);
-  m_progressCard->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(m_progressCard);
-  auto* row = new QHBoxLayout;
-  m_progressText = new PlainLabel(LabelStyle::kBody, m_progressCard);
-  m_stop = makeButton(tr("Stop"), "", "stopLab", m_progressCard);
-  connect(m_stop, &QPushButton::clicked, this, &LabPage::stop);
-  row->addWidget(m_progressText, 1);
-  row->addWidget(m_stop);
-  m_progress = new QProgressBar(m_progressCard);
-  m_progress->setRange(0, 1000);
-  m_progress->setTextVisible(false);
-  m_progress->setAccessibleName(tr("Progress of the lab"));
-  column->addLayout(row);
-  column->addWidget(m_progress);
-  m_progressCard->hide();
-  return m_progressCard;
 }
 
 QWidget* LabPage::makeCharts() {
@@ -341,7 +318,6 @@ void LabPage::updateButtons() {
   m_run->setEnabled(ready);
   m_full->setEnabled(ready);
   m_export->setEnabled(!m_report.rows.empty());
-  m_progressCard->setVisible(running && !m_loadRuns);
   m_table->setBusy(!ready);
   m_load->setRunning(running && m_loadRuns, ready);
   for (RecommendationCard* card : m_cards) {
@@ -350,13 +326,13 @@ void LabPage::updateButtons() {
 }
 
 void LabPage::showProgress(const app::lab::LabProgress& progress) {
-  m_progress->setValue(int(progress.fraction * 1000));
+  m_progress->setFraction(progress.fraction);
   if (progress.done >= progress.total) return;
-  m_progressText->setText(tr("%1 · row %2 of %3 · %4")
-                              .arg(toQString(progress.method))
-                              .arg(progress.done + 1)
-                              .arg(progress.total)
-                              .arg(remainingText(progress.remainingSeconds)));
+  m_progress->setStage(tr("%1 · row %2 of %3 · %4")
+                           .arg(toQString(progress.method))
+                           .arg(progress.done + 1)
+                           .arg(progress.total)
+                           .arg(remainingText(progress.remainingSeconds)));
   m_table->setRunning(progress.row, progress.rowFraction);
 }
 
@@ -377,14 +353,11 @@ void LabPage::start(Effort effort, const QStringList& rows, bool again) {
   wanted.effort = effort;
   wanted.resume = !again;
   for (const QString& row : rows) wanted.only.push_back(app::toUtf8(row));
-  m_progress->setValue(0);
-  m_progressText->setText(tr("Starting…"));
   m_session->start(std::move(wanted));
 }
 
 void LabPage::stop() {
   m_session->stop();
-  m_progressText->setText(tr("Stopping…"));
 }
 
 void LabPage::startLoad() {

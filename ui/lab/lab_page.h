@@ -5,8 +5,6 @@
 #include "app/lab/lab_runner.h"
 #include "app/lab/report_writer.h"
 
-class QFrame;
-class QProgressBar;
 class QPushButton;
 
 namespace vitrine::app {
@@ -24,6 +22,7 @@ class LabChart;
 class LabTable;
 class LoadForm;
 class PlainLabel;
+class ProgressCard;
 class RecommendationCard;
 
 /// The Lab: the trade-off table measured on the loaded model, three recommended configurations,
@@ -60,7 +59,6 @@ class LabPage final : public QWidget {
 
  private:
   QWidget* makeHead();
-  QWidget* makeProgress();
   QWidget* makeCharts();
   app::lab::LabPlan plan() const;
   void takeModel();
@@ -81,10 +79,9 @@ class LabPage final : public QWidget {
   app::lab::LabSession* m_session;
   app::lab::LabReport m_report;
   bool m_loadRuns = false;
-  PlainLabel *m_subtitle, *m_progressText, *m_notice, *m_chartsHint;
-  QPushButton *m_export, *m_full, *m_run, *m_stop;
-  QFrame* m_progressCard;
-  QProgressBar* m_progress;
+  PlainLabel *m_subtitle, *m_notice, *m_chartsHint;
+  QPushButton *m_export, *m_full, *m_run;
+  ProgressCard* m_progress;
   LabTable* m_table;
   RecommendationCard* m_cards[3];
   LabChart *m_throughput, *m_tpot, *m_ttft, *m_cacheTime, *m_cacheTotal;

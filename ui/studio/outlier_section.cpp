@@ -38,6 +38,32 @@ QString unevenText(const std::vector<float>& values) {
   return median > 0 ? magnitudeText(double(largest / median)) : QStringLiteral("–");
 }
 
+/// A slider between its name and its value, and the button that takes it.
+struct SliderRow {
+  QSlider* slider;
+  PlainLabel* value;
+  QPushButton* use;
+};
+
+SliderRow addSliderRow(QVBoxLayout* card, const QString& name) {
+  const Theme& theme = Theme::instance();
+  QWidget* parent = card->parentWidget();
+  auto* row = new QHBoxLayout;
+  row->setSpacing(10);
+  row->addWidget(new PlainLabel(name, LabelStyle::kBody, parent));
+  auto* slider = new QSlider(Qt::Horizontal, parent);
+  slider->setFixedWidth(theme.px(200));
+  row->addWidget(slider);
+  auto* value = new PlainLabel(LabelStyle::kFigure, parent);
+  value->setMinimumWidth(theme.px(120));
+  row->addWidget(value);
+  row->addStretch(1);
+  auto* use = new QPushButton(OutlierSection::tr("Use this"), parent);
+  row->addWidget(use);
+  card->addLayout(row);
+  return {slider, value, use};
+}
+
 }  // namespace
 
 OutlierSection::OutlierSection(StudioState& state, QWidget* parent)
@@ -82,7 +108,6 @@ OutlierSection::OutlierSection(StudioState& state, QWidget* parent)
 }
 
 QWidget* OutlierSection::makeMixed() {
-  const Theme& theme = Theme::instance();
   auto* column = makeCard(this);
   QWidget* card = column->parentWidget();
   column->addWidget(
@@ -90,25 +115,16 @@ QWidget* OutlierSection::makeMixed() {
   m_columns = new ColumnChart(150, card);
   m_columns->setObjectName("outlierColumns");
   column->addWidget(m_columns);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(10);
-  row->addWidget(new PlainLabel(tr("Threshold"), LabelStyle::kBody, card));
-  m_threshold = new QSlider(Qt::Horizontal, card);
+  const SliderRow row = addSliderRow(column, tr("Threshold"));
+  m_threshold = row.slider;
   m_threshold->setObjectName("outlierThreshold");
   m_threshold->setRange(4, 80);  // quarters
   m_threshold->setValue(24);
-  m_threshold->setFixedWidth(theme.px(200));
   m_threshold->setAccessibleName(tr("Threshold of outlier columns, times the median channel"));
-  row->addWidget(m_threshold);
-  m_thresholdText = new PlainLabel(LabelStyle::kFigure, card);
-  m_thresholdText->setMinimumWidth(theme.px(120));
-  row->addWidget(m_thresholdText);
-  row->addStretch(1);
-  m_useMixed = new QPushButton(tr("Use this"), card);
+  m_thresholdText = row.value;
+  m_useMixed = row.use;
   m_useMixed->setObjectName("useMixed");
   m_useMixed->setAccessibleName(tr("Use mixed decomposition with this threshold"));
-  row->addWidget(m_useMixed);
-  column->addLayout(row);
   m_mixedText = new PlainLabel(LabelStyle::kMuted, card);
   m_mixedText->setObjectName("mixedText");
   m_mixedText->setWordWrap(true);
@@ -119,7 +135,6 @@ QWidget* OutlierSection::makeMixed() {
 }
 
 QWidget* OutlierSection::makeSmooth() {
-  const Theme& theme = Theme::instance();
   auto* column = makeCard(this);
   QWidget* card = column->parentWidget();
   column->addWidget(new PlainLabel(tr("Smoothing: range moves from the input into the weights"),
@@ -133,25 +148,16 @@ QWidget* OutlierSection::makeSmooth() {
   charts->addWidget(m_inputs);
   charts->addWidget(m_weights);
   column->addLayout(charts);
-  auto* row = new QHBoxLayout;
-  row->setSpacing(10);
-  row->addWidget(new PlainLabel(tr("Strength α"), LabelStyle::kBody, card));
-  m_alpha = new QSlider(Qt::Horizontal, card);
+  const SliderRow row = addSliderRow(column, tr("Strength α"));
+  m_alpha = row.slider;
   m_alpha->setObjectName("smoothingAlpha");
   m_alpha->setRange(0, 20);  // twentieths
   m_alpha->setValue(10);
-  m_alpha->setFixedWidth(theme.px(200));
   m_alpha->setAccessibleName(tr("Strength of smoothing"));
-  row->addWidget(m_alpha);
-  m_alphaText = new PlainLabel(LabelStyle::kFigure, card);
-  m_alphaText->setMinimumWidth(theme.px(120));
-  row->addWidget(m_alphaText);
-  row->addStretch(1);
-  m_useSmooth = new QPushButton(tr("Use this"), card);
+  m_alphaText = row.value;
+  m_useSmooth = row.use;
   m_useSmooth->setObjectName("useSmooth");
   m_useSmooth->setAccessibleName(tr("Use smoothing of this strength"));
-  row->addWidget(m_useSmooth);
-  column->addLayout(row);
   m_smoothText = new PlainLabel(LabelStyle::kMuted, card);
   m_smoothText->setObjectName("smoothText");
   m_smoothText->setWordWrap(true);

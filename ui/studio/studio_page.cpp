@@ -1,7 +1,6 @@
 #include "ui/studio/studio_page.h"
 
 #include <QFrame>
-#include <QProgressBar>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QStackedWidget>
@@ -13,6 +12,7 @@
 #include "ui/common/engine_switching.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
+#include "ui/common/progress_card.h"
 #include "ui/common/toast.h"
 #include "ui/studio/calibrate_dialog.h"
 #include "ui/studio/demo_section.h"
@@ -42,7 +42,9 @@ StudioPage::StudioPage(app::EngineClient& engine, app::Settings& settings,
   column->setContentsMargins(34, 22, 34, 0);
   column->setSpacing(10);
   column->addWidget(makeHead());
-  column->addWidget(makeProgress());
+  m_progress = new ProgressCard(tr("Progress of the studio"), QStringLiteral("stopStudio"), this);
+  connect(m_progress, &ProgressCard::stopWanted, &m_state->session(), &StudioSession::stop);
+  column->addWidget(m_progress);
   m_fault = new PlainLabel(LabelStyle::kFault, this);
   m_fault->setObjectName("studioFault");
   m_fault->setWordWrap(true);
@@ -129,50 +131,22 @@ QWidget* StudioPage::makeHead() {
   return head;
 }
 
-QWidget* StudioPage::makeProgress() {
-  m_progressCard = new QFrame(this);
-  m_progressCard->setProperty("kind", "card");
-  auto* column = new QVBoxLayout(m_progressCard);
-  column->setContentsMargins(16, 10, 16, 12);
-  auto* row = new QHBoxLayout;
-  m_progressText = new PlainLabel(LabelStyle::kBody, m_progressCard);
-  m_progressText->setElided(Qt::ElideRight);
-  m_stop = new QPushButton(tr("Stop"), m_progressCard);
-  m_stop->setObjectName("stopStudio");
-  connect(m_stop, &QPushButton::clicked, this, &StudioPage::stop);
-  row->addWidget(m_progressText, 1);
-  row->addWidget(m_stop);
-  m_progress = new QProgressBar(m_progressCard);
-  m_progress->setRange(0, 1000);
-  m_progress->setTextVisible(false);
-  m_progress->setAccessibleName(tr("Progress of the studio"));
-  column->addLayout(row);
-  column->addWidget(m_progress);
-  m_progressCard->hide();
-  return m_progressCard;
-}
-
 void StudioPage::connectSession() {
   StudioSession* session = &m_state->session();
   connect(session, &StudioSession::runningChanged, this, [this](bool running) {
     if (running) {
       showFault({});
-      m_progress->setValue(0);
-      m_progressText->setText(tr("Starting…"));
-      m_progressCard->show();
-      m_stop->setEnabled(true);
-      m_stop->setFocus();
+      m_progress->begin();
     } else {
-      const bool hadFocus = m_stop->hasFocus();
-      m_progressCard->hide();
+      const bool hadFocus = m_progress->end();
       m_loss->finish();
       if (hadFocus) m_tabs->setFocus();
     }
     update();
   });
   connect(session, &StudioSession::progressed, this, [this](const QString& stage, double fraction) {
-    m_progress->setValue(int(fraction * 1000));
-    if (m_stop->isEnabled()) m_progressText->setText(oneLine(stage, 100));
+    m_progress->setFraction(fraction);
+    m_progress->setStage(oneLine(stage, 100));
   });
   connect(session, &StudioSession::failed, this, [this](const engine::Error& error) {
     if (error.code != engine::ErrorCode::kCancelled) showFault(sentenceText(error.message));
@@ -231,12 +205,6 @@ void StudioPage::openWizard() {
 void StudioPage::calibrate(app::studio::CalibrationJob job) {
   m_state->begin(Job::kCalibrate);
   m_state->session().calibrate(std::move(job));
-}
-
-void StudioPage::stop() {
-  m_state->session().stop();
-  m_stop->setEnabled(false);
-  m_progressText->setText(tr("Stopping…"));
 }
 
 void StudioPage::showFault(const QString& message) {

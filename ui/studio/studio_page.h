@@ -5,9 +5,7 @@
 
 #include "engine/quant/calibration_profile.h"
 
-class QFrame;
 class QLabel;
-class QProgressBar;
 class QPushButton;
 class QStackedWidget;
 class QTabBar;
@@ -28,6 +26,7 @@ class LossSection;
 class OutlierSection;
 class PlainLabel;
 class ProfileSection;
+class ProgressCard;
 class RangeSection;
 class SensitivitySection;
 class StudioState;
@@ -50,7 +49,6 @@ class StudioPage final : public QWidget {
   bool isRunning() const;
   /// What the wizard asks for. Requires: a model, nothing runs.
   void calibrate(app::studio::CalibrationJob job);
-  void stop();
 
   StudioState& state() { return *m_state; }
   ProfileSection* profiles() const { return m_profiles; }
@@ -65,7 +63,6 @@ class StudioPage final : public QWidget {
 
  private:
   QWidget* makeHead();
-  QWidget* makeProgress();
   void addSection(const QString& name, QWidget* section);
   void connectSession();
   void openWizard();
@@ -76,10 +73,9 @@ class StudioPage final : public QWidget {
   StudioState* m_state;
   QTabBar* m_tabs;
   QStackedWidget* m_stack;
-  PlainLabel *m_subtitle, *m_fault, *m_progressText;
-  QFrame* m_progressCard;
-  QProgressBar* m_progress;
-  QPushButton *m_calibrate, *m_stop;
+  PlainLabel *m_subtitle, *m_fault;
+  ProgressCard* m_progress;
+  QPushButton* m_calibrate;
   ProfileSection* m_profiles;
   RangeSection* m_ranges;
   OutlierSection* m_outliers;

@@ -18,9 +18,10 @@ class TestMatrixSet : public QObject {
     QTest::newRow("a layer") << "3" << 7 << "3";
     QTest::newRow("a part") << "3.down" << 1 << "3.down";
     QTest::newRow("a range") << "0-2" << 21 << "0-2";
-    QTest::newRow("a part of all layers") << "*.o" << 6 << "0.o,1.o,2.o,3.o,4.o,5.o";
+    QTest::newRow("a part of all layers") << "*.o" << 6 << "0-5.o";
     QTest::newRow("output") << "output" << 1 << "output";
-    QTest::newRow("doubles and spaces") << " 1 , 1.q,0.k , output" << 9 << "0.k,1,output";
+    QTest::newRow("doubles and spaces") << " 1 , 1.q,0.k , output" << 9 << "1,0.k,output";
+    QTest::newRow("a part around a layer") << "0-3.q,1" << 10 << "1,0.q,2-3.q";
     QTest::newRow("parts that make a layer") << "2.q,2.k,2.v,2.o,2.gate,2.up,2.down" << 7 << "2";
     QTest::newRow("everything") << "*,output" << 43 << "0-5,output";
   }

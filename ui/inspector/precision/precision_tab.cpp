@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QVBoxLayout>
 
+#include "engine/backend/weight_bytes.h"
 #include "engine/model/model.h"
 #include "ui/common/engine_switching.h"
 #include "ui/common/figure_grid.h"
@@ -223,8 +224,15 @@ std::uint64_t PrecisionTab::weightBytes(const InspectorState& state,
                                         bool* counted) const {
   const auto found = m_counted.find(countedKey(state.info->fingerprint, precision));
   if (counted) *counted = found != m_counted.end();
-  return found != m_counted.end() ? found->second
-                                  : computedWeightBytes(state.model->weights(), precision);
+  if (found != m_counted.end()) return found->second;
+  const engine::Weights& weights = state.model->weights();
+  if (state.info->backend.kind != engine::BackendKind::kCpu) {
+    return computedWeightBytes(weights, precision);
+  }
+  // As it is counted there: the embedding is read from the mapped file in every mode.
+  return weights.tokenEmbedding.bytes() + engine::cpuWeightBytes(weights, state.info->ownKvHeads,
+                                                                 precision,
+                                                                 state.info->config.nKvHeads);
 }
 
 // What is active, and what it saves against FP16; while it changes, also what will be.
