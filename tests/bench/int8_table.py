@@ -46,6 +46,11 @@ MODES = [
     ("W8A8, per channel, mixed",
      CHANNEL + " --outliers mixed --activation-scales dynamic --calibration {profile}",
      ("A2", 8.0, "weights")),
+    ("W8A8, per channel, mixed from 3 times the median",
+     CHANNEL + " --outliers mixed --outlier-threshold 3 --activation-scales dynamic "
+     "--calibration {profile}", ("A2", 8.0, "weights")),
+    ("W8A8, per channel, mixed from 3, static",
+     CHANNEL + " --outliers mixed --outlier-threshold 3 --calibration {profile}", None),
     ("W8A8, per channel, most sensitive layers FP16", CHANNEL + " --keep-fp {keep}", None),
     ("W8A8, per tensor, dynamic", W8A8 + " --weight-scales tensor", None),
     ("KV INT8, per token", "--weights fp16 --kv int8", ("A4", 1.5, "kv")),
@@ -294,8 +299,9 @@ def main():
     parser.add_argument("--modes", default="", help="only those whose name this pattern finds")
     parser.add_argument("--calibrate", type=int, default=4096, help="tokens of each text")
     parser.add_argument("--keep", type=int, default=3, help="layers that stay FP16")
-    parser.add_argument("--depths", type=lambda text: [int(part) for part in text.split(",")],
-                        default=[512, 2048, 4096, 8192])
+    parser.add_argument("--depths", default=[512, 2048, 4096, 8192],
+                        type=lambda text: [int(part) for part in text.split(",") if part],
+                        help="contexts of the second table; \"\": none")
     parser.add_argument("--longest", type=int, default=8192, help="the model's context")
     args = parser.parse_args()
     texts = [part.split("=", 1) for part in args.texts]

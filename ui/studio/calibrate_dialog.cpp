@@ -4,7 +4,7 @@
 #include <QDialogButtonBox>
 #include <QDoubleSpinBox>
 #include <QFileDialog>
-#include <QFormLayout>
+#include <QGridLayout>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
@@ -76,19 +76,22 @@ QWidget* CalibrateDialog::makeTexts() {
   column->setSpacing(8);
   column->addWidget(
       new PlainLabel(tr("Texts that come with the program"), LabelStyle::kHeading, place));
-  auto* row = new QHBoxLayout;
-  row->setSpacing(18);
+  auto* grid = new QGridLayout;  // as wide as the lists below
+  grid->setHorizontalSpacing(16);
+  grid->setVerticalSpacing(6);
   for (const TextSource& source : bundledSources()) {
     auto* box = new QCheckBox(literalAction(source.title), place);
     box->setObjectName("calibrate " + source.id);
     box->setProperty("source", source.id);
     box->setChecked(source.id == QLatin1String("english") || source.id == QLatin1String("chat"));
     connect(box, &QCheckBox::toggled, this, &CalibrateDialog::update);
-    row->addWidget(box);
+    const int index = int(m_bundled.size());
+    grid->addWidget(box, index / 2, index % 2);
     m_bundled << box;
   }
-  row->addStretch(1);
-  column->addLayout(row);
+  grid->setColumnStretch(0, 1);
+  grid->setColumnStretch(1, 1);
+  column->addLayout(grid);
 
   auto* lists = new QHBoxLayout;
   lists->setSpacing(16);

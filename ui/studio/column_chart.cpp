@@ -199,8 +199,10 @@ void ColumnChart::paintEvent(QPaintEvent*) {
     const double y = std::floor(yOf(double(m_threshold))) + 0.5;
     painter.setPen(QPen(look().ink(tokens.fault), 1.2, Qt::DashLine));
     painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-    painter.drawText(QRectF(area.left(), y - look().px(15), area.width() - 2, look().px(14)),
-                     Qt::AlignRight | Qt::AlignVCenter, m_thresholdText);
+    const double wide = QFontMetricsF(painter.font()).horizontalAdvance(m_thresholdText) + 6;
+    const QRectF name(area.right() - wide, y - look().px(16), wide, look().px(14));
+    painter.fillRect(name, tokens.panel);  // columns stand behind it
+    painter.drawText(name, Qt::AlignCenter, m_thresholdText);
   }
   painter.setPen(look().ink(tokens.muted));
   const QRectF axis(area.left(), area.bottom() + 1, area.width(), look().px(14));

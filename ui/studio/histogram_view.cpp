@@ -176,10 +176,13 @@ void HistogramView::paintMarks(QPainter& painter) const {
   painter.setFont(look().figureFont(10.5));
   const QFontMetricsF metrics(painter.font());
   double half = 0;
-  for (int i = 0; i < m_marks.size(); ++i) {
-    const Mark& mark = m_marks[i];
+  for (const Mark& mark : m_marks) {
     const double x = std::floor(xOf(mark.limit)) + 0.5;
-    const double y = look().px(kLine) * (i % kMarkLines);
+    // The larger, the higher, so that no line crosses a name.
+    const auto above = std::count_if(m_marks.begin(), m_marks.end(), [&](const Mark& other) {
+      return other.limit > mark.limit || (other.limit == mark.limit && &other < &mark);
+    });
+    const double y = look().px(kLine) * double(above % kMarkLines);
     const QColor ink = mark.inForce ? tokens.text : look().ink(tokens.muted);
     painter.setPen(
         QPen(ink, mark.inForce ? 1.6 : 1.0, mark.inForce ? Qt::SolidLine : Qt::DashLine));
@@ -197,9 +200,12 @@ void HistogramView::paintMarks(QPainter& painter) const {
     painter.setPen(QPen(tokens.text, 1, Qt::DotLine));
     painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
     painter.setPen(look().ink(tokens.muted));
-    painter.drawText(QRectF(x + 4, area.top() - look().px(kLine), look().px(220), look().px(kLine)),
-                     Qt::AlignLeft | Qt::AlignVCenter,
-                     tr("half a step %1: 0 below").arg(magnitudeText(half)));
+    const QString text = tr("half a step %1: 0 below").arg(magnitudeText(half));
+    // To the left of its line as well, where the marks do not come.
+    const double wide = metrics.horizontalAdvance(text) + 4;
+    painter.drawText(
+        QRectF(std::max(0.0, x - wide - 3), area.top() - look().px(kLine), wide, look().px(kLine)),
+        Qt::AlignRight | Qt::AlignVCenter, text);
   }
 }
 

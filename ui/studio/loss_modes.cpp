@@ -99,6 +99,8 @@ std::vector<LossMode> lossModes(const EngineConfig& base, const engine::Calibrat
               tr("W8A8, per channel and token, mixed (threshold %1)")
                   .arg(double(base.precision.outlierThreshold), 0, 'g', 3),
               S::kChannel, A::kDynamic, OutlierMode::kMixed, true);
+  all.addW8A8("w8a8-mixed-static", tr("W8A8, per channel, mixed, static scales"), S::kChannel,
+              A::kStatic, OutlierMode::kMixed, false);
   all.addW8A8("w8a8-smooth",
               tr("W8A8, per channel and token, smoothed (α %1)")
                   .arg(double(base.precision.smoothing), 0, 'g', 2),

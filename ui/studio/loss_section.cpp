@@ -116,6 +116,7 @@ void LossSection::build() {
     }
     line.use = new QPushButton(tr("Use"), m_table);
     line.use->setProperty("kind", "quiet");
+    line.use->setProperty("compact", true);
     line.use->setObjectName("use " + mode.id);
     line.use->setFixedHeight(Theme::instance().px(24));
     line.use->setAccessibleName(tr("Use %1").arg(mode.label));

@@ -28,7 +28,9 @@ namespace {
 constexpr int kFileRole = Qt::UserRole;
 constexpr int kMostRows = 400;
 
-QTreeWidget* makeTree(const QStringList& heads, const QString& name, QWidget* parent) {
+/// Columns from `firstNumber` to `lastNumber` hold numbers: aligned to the right, their heads too.
+QTreeWidget* makeTree(const QStringList& heads, int firstNumber, int lastNumber,
+                      const QString& name, QWidget* parent) {
   auto* tree = new QTreeWidget(parent);
   tree->setHeaderLabels(heads);
   tree->setObjectName(name);
@@ -41,6 +43,9 @@ QTreeWidget* makeTree(const QStringList& heads, const QString& name, QWidget* pa
   tree->header()->setSectionsMovable(false);
   tree->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   tree->header()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  for (int i = firstNumber; i <= lastNumber; ++i) {
+    tree->headerItem()->setTextAlignment(i, Qt::AlignRight | Qt::AlignVCenter);
+  }
   return tree;
 }
 
@@ -89,7 +94,7 @@ QWidget* ProfileSection::makeList() {
   auto* column = makeCard(this);
   QWidget* card = column->parentWidget();
   column->addWidget(new PlainLabel(tr("Profiles of this model"), LabelStyle::kHeading, card));
-  m_list = makeTree({tr("Name"), tr("Read"), tr("Tokens"), tr("Scale by"), tr("Made")},
+  m_list = makeTree({tr("Name"), tr("Read"), tr("Tokens"), tr("Scale by"), tr("Made")}, 2, 2,
                     "profileList", card);
   m_list->setAccessibleName(tr("Calibration profiles"));
   m_list->header()->setSectionResizeMode(1, QHeaderView::Stretch);
@@ -173,7 +178,7 @@ QWidget* ProfileSection::makeReport() {
   column->addWidget(m_summary);
   m_report = makeTree({tr("Input"), tr("Scale ends at"), tr("Largest there"), tr("Clipped"),
                        tr("Unused range"), tr("Scales apart")},
-                      "mismatchReport", card);
+                      1, 5, "mismatchReport", card);
   m_report->setAccessibleName(tr("Mismatch by input"));
   m_report->setSelectionMode(QAbstractItemView::SingleSelection);
   m_report->header()->setSectionResizeMode(0, QHeaderView::Stretch);

@@ -154,6 +154,7 @@ void RangeSection::showMap() {
                          QString::fromStdString(profile->id) + QString::number(rows.front().id));
     }
     m_map->setRows(std::move(rows));
+    m_pointed->clear();
   }
   m_map->setChosen(m_state.site());
   showSite();

@@ -49,6 +49,7 @@ QPushButton[kind="quiet"]:hover, QToolButton[kind="quiet"]:hover {
   background: $raised; color: $text; }
 QPushButton[kind="quiet"]:focus, QToolButton[kind="quiet"]:focus { border-color: $accent; }
 QPushButton[kind="quiet"]:disabled, QToolButton[kind="quiet"]:disabled { color: $faint; }
+QPushButton[compact="true"] { min-height: §20; }
 QPushButton[kind="danger"] { color: $faultInk; }
 QPushButton[kind="danger"]:focus { border-color: $fault; }
 QPushButton[kind="link"] {
@@ -76,7 +77,7 @@ QToolButton[kind="segment"]:disabled { color: $faint; }
 QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox {
   background: $raised; border: 1px solid $line; border-radius: §7; padding: 0 §10;
   min-height: §28; color: $text; selection-background-color: $selection;
-  selection-color: $text; }
+  selection-background-color: $raised; selection-color: $text; }
 QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
 QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {
   color: $faint; }
@@ -120,8 +121,11 @@ QMenu::item:disabled { color: $faint; }
 QMenu::separator { height: 1px; background: $line; margin: §4 §6; }
 
 QListView, QTreeView, QTableView {
-  background: transparent; border: none; outline: none; selection-background-color: $raised;
-  selection-color: $text; }
+  background: transparent; border: none; outline: none; color: $text;
+  selection-background-color: $raised; selection-color: $text; }
+QTreeView::item { padding: §3 §8; border: none; background: transparent; color: $text; }
+QTreeView::item:selected { background: $raised; }
+QTreeView::item:disabled { color: $faint; }
 QHeaderView::section {
   background: $panel; color: $muted; border: none; border-bottom: 1px solid $line;
   padding: §4 §8; }
@@ -162,9 +166,9 @@ QSlider::handle:horizontal:focus { background: $accent; border: 2px solid $text;
 QSlider:disabled { color: $faint; }
 
 QCheckBox, QRadioButton { spacing: §8; background: transparent; }
-QCheckBox::indicator {
+QCheckBox::indicator, QListView::indicator {
   width: §14; height: §14; border: 1px solid $muted; border-radius: §4; background: $raised; }
-QCheckBox::indicator:checked {
+QCheckBox::indicator:checked, QListView::indicator:checked {
   background: $accentFill; border-color: $accentFill; image: url(:/controls/check-$tone.svg); }
 QCheckBox::indicator:focus { border-color: $text; }
 QCheckBox::indicator:disabled { border-color: $line; }

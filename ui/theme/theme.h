@@ -17,7 +17,7 @@ enum class ThemeMode { kSystem, kLight, kDark };
 /// after a switch of appearance or zoom, when fonts and sizes have to be taken again.
 ///
 /// The style sheet knows these dynamic properties (set them before the widget is shown):
-///   QPushButton   kind = "primary" | "quiet" | "danger" | "link" | "chip"
+///   QPushButton   kind = "primary" | "quiet" | "danger" | "link" | "chip"; compact = true
 ///   QToolButton   kind = "segment" (in a QFrame kind="segments"), "chip", "quiet"
 ///   QLabel        kind = "title" | "heading" | "muted" | "figure" | "figureMuted" | "fault"
 ///   QFrame        kind = "panel" | "card" | "chip" | "segments" | "line" (1 px) | "bubble"
