@@ -139,12 +139,8 @@ void takeStudio(ui::MainWindow& window, Photographer& photographer) {
   }
 }
 
-/// The Lab with all its rows measured, and a comparison of two temperatures.
+/// A comparison of two temperatures, a replay, the Studio, and the Lab with all its rows measured.
 void takePages(ui::MainWindow& window, Photographer& photographer) {
-  window.openPage(window.labPage());
-  window.labPage()->start(app::lab::Effort::kQuick);
-  waitFor([&] { return !window.labPage()->isRunning(); }, "the lab");
-  photographer.take(&window, "lab");
   window.openPage(window.comparePage());
   window.comparePage()
       ->findChild<QPlainTextEdit*>("comparePrompt")
@@ -157,6 +153,10 @@ void takePages(ui::MainWindow& window, Photographer& photographer) {
   waitFor([&] { return !window.replayPage()->isRunning(); }, "a replay");
   photographer.take(&window, "replay");
   takeStudio(window, photographer);
+  window.openPage(window.labPage());
+  window.labPage()->start(app::lab::Effort::kQuick);
+  waitFor([&] { return !window.labPage()->isRunning(); }, "the lab");
+  photographer.take(&window, "lab");
 }
 
 /// The Precision panel under static scales of code, on a chat in English: live ranges, and the
