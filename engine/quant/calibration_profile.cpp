@@ -119,6 +119,14 @@ float medianColumn(std::span<const float> channelMax) {
   return *middle;
 }
 
+int coarseSites(const CalibrationProfile& profile, float levels) {
+  return static_cast<int>(
+      std::count_if(profile.sites.begin(), profile.sites.end(), [&](const SiteStatistics& site) {
+        const float limit = staticLimit(site, profile.method, profile.percentile);
+        return 127.0F * medianColumn(site.channelMax) < levels * limit;
+      }));
+}
+
 std::vector<int> outlierColumns(const SiteStatistics& site, float threshold) {
   const float median = medianColumn(site.channelMax);
   std::vector<int> columns;

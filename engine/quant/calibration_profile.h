@@ -58,6 +58,9 @@ std::vector<int> outlierColumns(const SiteStatistics& site, float threshold);
 inline constexpr int kMostOutlierShare = 8;
 /// The largest magnitude of the median column among those that were ever other than zero.
 float medianColumn(std::span<const float> channelMax);
+/// Sites where a static scale leaves the median column fewer than `levels` of its 127 levels, since
+/// other columns are so much larger. Requires: a site has columns.
+int coarseSites(const CalibrationProfile& profile, float levels);
 
 /// What CalibrationProfile::id must be: a hash of everything that decides results (not of the name
 /// and the date). A copy with another method needs its new one.

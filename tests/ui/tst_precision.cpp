@@ -202,8 +202,13 @@ class TestPrecision : public QObject {
     QVERIFY(scene.find<QComboBox>("calibrationChoice")->isVisible());
     QVERIFY2(scene.label("precisionInUse").contains("static scales"),
              qPrintable(scene.label("precisionInUse")));
+    Scene::settle();
+    const bool coarse = engine::coarseSites(*profile, 8.0F) > 0;
+    QCOMPARE(scene.find<QLabel>("rangeAdvice")->isVisible(), coarse);
     QVERIFY(scene.choose("outliersSwitch", 1));
     QVERIFY(scene.precision().outliers == engine::OutlierMode::kMixed);
+    Scene::settle();
+    QVERIFY(!scene.find<QLabel>("rangeAdvice")->isVisible());
     QVERIFY(scene.choose("outliersSwitch", 2));
     QVERIFY(scene.precision().outliers == engine::OutlierMode::kSmooth);
     auto* strength = scene.find<QDoubleSpinBox>("outlierStrength");

@@ -1,6 +1,7 @@
 // Histograms, the limits that they give, outlier columns, and profiles on disk.
 #include <QtTest>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -132,6 +133,17 @@ class TestCalibrationProfile : public QObject {
       QVERIFY(std::fabs(histogram.shareAbove(found) - (1.0 - share)) < 0.045);
     }
     QCOMPARE(histogram.shareAbove(10.5F), 0.0);
+  }
+
+  void coarseSitesAreThoseThatFewColumnsRule() {
+    CalibrationProfile profile;
+    profile.method = ScaleMethod::kMax;
+    const SiteStatistics even = statisticsOf(std::array{1.0F, 0.5F, 2.0F, 1.0F}, 4);
+    const SiteStatistics ruled = statisticsOf(std::array{1.0F, 0.5F, 100.0F, 1.0F}, 4);
+    profile.sites = {even, ruled, even};
+    QCOMPARE(coarseSites(profile, 8.0F), 1);
+    QCOMPARE(coarseSites(profile, 1.0F), 0);
+    QCOMPARE(coarseSites(profile, 127.0F), 3);
   }
 
   // Values in [-1, 1] and one of 20 in ten thousand: the maximum wastes the range on it.

@@ -22,6 +22,8 @@
 namespace vitrine::ui {
 namespace {
 
+constexpr float kFewLevels = 8;  // of 127, for a usual channel under a static scale
+
 std::string countedKey(const std::string& fingerprint, const engine::WeightPrecision& precision) {
   return fingerprint + '/' + engine::precisionKey(precision);
 }
@@ -112,6 +114,7 @@ void PrecisionTab::addRange(QVBoxLayout* section) {
   column->addWidget(
       new PlainLabel(tr("Live use of the calibrated range"), LabelStyle::kHeading, m_rangeBox));
   m_rangeText = addNote(column, "rangeText", m_rangeBox);
+  m_rangeAdvice = addNote(column, "rangeAdvice", m_rangeBox);
   m_range = new RangeTable(m_rangeBox);
   column->addWidget(m_range);
   m_rangePointed = addNote(column, "rangePointed", m_rangeBox);
@@ -287,7 +290,23 @@ void PrecisionTab::showRange(const InspectorState& state) {
     }
   }
   m_rangeText->setText(text);
+  showRangeAdvice(state.info->running.precision);
   m_range->setUse(state.snapshot->activationUse, nLayers);
+}
+
+// What one scale an input costs is known from the profile alone.
+void PrecisionTab::showRangeAdvice(const engine::WeightPrecision& precision) {
+  const auto& profile = precision.calibration;
+  const bool untreated = profile && precision.outliers == engine::OutlierMode::kNone;
+  const int coarse = untreated ? engine::coarseSites(*profile, kFewLevels) : 0;
+  m_rangeAdvice->setVisible(coarse > 0);
+  if (coarse == 0) return;
+  m_rangeAdvice->setText(
+      tr("Large values take the levels: at %1 of %2 inputs a usual channel is left with fewer than "
+         "%3 of 127. Answers suffer; set outliers to mixed, or scales to dynamic.")
+          .arg(coarse)
+          .arg(profile->sites.size())
+          .arg(int(kFewLevels)));
 }
 
 void PrecisionTab::showWeightSizes(const InspectorState& state) {

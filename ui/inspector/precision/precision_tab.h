@@ -37,6 +37,7 @@ class PrecisionTab final : public InspectorTab {
   void showProgress(const InspectorState& state);
   void showInUse(const InspectorState& state);
   void showRange(const InspectorState& state);
+  void showRangeAdvice(const engine::WeightPrecision& precision);
   void showWeightSizes(const InspectorState& state);
   void showKvSizes(const InspectorState& state);
   void showCache(const InspectorState& state);
@@ -64,7 +65,7 @@ class PrecisionTab final : public InspectorTab {
   PlainLabel* m_consequence;
   PrecisionLoss* m_loss;
   QWidget* m_rangeBox;
-  PlainLabel* m_rangeText;
+  PlainLabel *m_rangeText, *m_rangeAdvice;
   RangeTable* m_range;
   PlainLabel* m_rangePointed;
   QPushButton* m_sizesFold;
