@@ -143,7 +143,7 @@ void ModelOptions::addPrecisionTo(CLI::App& app) {
                          "keeps them FP16, smooth moves their range into the weights (none)");
   app.add_option("--smoothing", precision.smoothing, "strength of --outliers smooth, 0 to 1 (0.5)");
   app.add_option("--outlier-threshold", precision.outlierThreshold,
-                 "of --outliers mixed: times the median column's largest value (6)");
+                 "of --outliers mixed: times the median column's largest value (3)");
   app.add_option(
          "--keep-fp", keep,
          "matrices that stay FP16: layers (3, 0-5, *), each with or without one of .q .k .v "

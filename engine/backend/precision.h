@@ -38,7 +38,7 @@ struct WeightPrecision {
   ActivationScales activationScales = ActivationScales::kDynamic;
   OutlierMode outliers = OutlierMode::kNone;
   float smoothing = 0.5F;         ///< α of kSmooth, 0 to 1: how much range leaves the activations
-  float outlierThreshold = 6.0F;  ///< of kMixed: times the median column's largest magnitude
+  float outlierThreshold = 3.0F;  ///< of kMixed: times the median column's largest magnitude
   KeyScales keyScales = KeyScales::kToken;
   MatrixSet keep{};  ///< matrices that stay FP16 under kInt8
   /// Needed by kStatic, kMixed, kSmooth and KeyScales::kChannel; else of no effect.

@@ -119,7 +119,7 @@ QWidget* OutlierSection::makeMixed() {
   m_threshold = row.slider;
   m_threshold->setObjectName("outlierThreshold");
   m_threshold->setRange(4, 80);  // quarters
-  m_threshold->setValue(24);
+  m_threshold->setValue(qRound(WeightPrecision{}.outlierThreshold * 4));
   m_threshold->setAccessibleName(tr("Threshold of outlier columns, times the median channel"));
   m_thresholdText = row.value;
   m_useMixed = row.use;
