@@ -76,8 +76,12 @@ class Results:
         self.path = Path(path) if path else None
         self.values = json.loads(self.path.read_text()) if path and self.path.exists() else {}
 
+    @staticmethod
+    def name(*key):
+        return " | ".join(str(part) for part in key)
+
     def get(self, *key, measure):
-        name = " | ".join(str(part) for part in key)
+        name = self.name(*key)
         if name not in self.values:
             self.values[name] = measure()
             if self.path:
@@ -141,8 +145,7 @@ class Table:
             return "loss", name, context, options
 
         known = self.results.values
-        missing = [options for options in all_options if " | ".join(map(str, key(options))) not in
-                   known]
+        missing = [options for options in all_options if Results.name(*key(options)) not in known]
         for begin in range(0, len(missing), TOGETHER):
             part = missing[begin:begin + TOGETHER]
             modes = [self.fill(options, name, text) for options in part]
@@ -151,7 +154,7 @@ class Table:
                 more += ["--also", mode]
             for options, report in zip(part, self.cli.lines("perplexity", *more)):
                 self.results.get(*key(options), measure=lambda: report)
-        return [known[" | ".join(map(str, key(options)))] for options in all_options]
+        return [known[Results.name(*key(options))] for options in all_options]
 
     def ratios(self, name, text, options, depth=0, prompt=None):
         """Prefill and decode speed of a mode over FP16, in turns; medians of the pairs."""

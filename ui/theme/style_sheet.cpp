@@ -77,7 +77,7 @@ QToolButton[kind="segment"]:disabled { color: $faint; }
 QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox {
   background: $raised; border: 1px solid $line; border-radius: §7; padding: 0 §10;
   min-height: §28; color: $text; selection-background-color: $selection;
-  selection-background-color: $raised; selection-color: $text; }
+  selection-color: $text; }
 QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
 QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {
   color: $faint; }

@@ -297,14 +297,18 @@ void PrecisionTab::showRange(const InspectorState& state) {
 // What one scale an input costs is known from the profile alone.
 void PrecisionTab::showRangeAdvice(const engine::WeightPrecision& precision) {
   const auto& profile = precision.calibration;
-  const bool untreated = profile && precision.outliers == engine::OutlierMode::kNone;
-  const int coarse = untreated ? engine::coarseSites(*profile, kFewLevels) : 0;
-  m_rangeAdvice->setVisible(coarse > 0);
-  if (coarse == 0) return;
+  // All columns are looked at: once a profile, not ten times a second.
+  if (profile && profile != m_advised) {
+    m_advised = profile;
+    m_coarse = engine::coarseSites(*profile, kFewLevels);
+  }
+  const bool advise = profile && precision.outliers == engine::OutlierMode::kNone && m_coarse > 0;
+  m_rangeAdvice->setVisible(advise);
+  if (!advise) return;
   m_rangeAdvice->setText(
       tr("Large values take the levels: at %1 of %2 inputs a usual channel is left with fewer than "
          "%3 of 127. Answers suffer; set outliers to mixed, or scales to dynamic.")
-          .arg(coarse)
+          .arg(m_coarse)
           .arg(profile->sites.size())
           .arg(int(kFewLevels)));
 }

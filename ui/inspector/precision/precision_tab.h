@@ -66,6 +66,8 @@ class PrecisionTab final : public InspectorTab {
   PrecisionLoss* m_loss;
   QWidget* m_rangeBox;
   PlainLabel *m_rangeText, *m_rangeAdvice;
+  engine::CalibrationPtr m_advised;  ///< whose coarse sites m_coarse counts
+  int m_coarse = 0;
   RangeTable* m_range;
   PlainLabel* m_rangePointed;
   QPushButton* m_sizesFold;
