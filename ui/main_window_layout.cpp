@@ -8,6 +8,7 @@
 #include "app/server/local_server.h"
 #include "app/settings.h"
 #include "ui/chat/chat_view.h"
+#include "ui/common/drawn_icon.h"
 #include "ui/export/export_menu.h"
 #include "ui/inspector/inspector_panel.h"
 #include "ui/main_window.h"
@@ -48,20 +49,14 @@ QFrame* makeLine(QWidget* parent, Qt::Orientation orientation) {
 
 /// A window with one of its sides filled: the sign for showing and hiding it.
 QIcon sideIcon(bool left) {
-  const Theme& theme = Theme::instance();
-  const int side = theme.px(16);
-  QPixmap pixmap(side * 2, side * 2);
-  pixmap.setDevicePixelRatio(2);
-  pixmap.fill(Qt::transparent);
-  QPainter painter(&pixmap);
-  painter.setRenderHint(QPainter::Antialiasing);
-  const QRectF frame(1.5, 2.5, side - 3.0, side - 5.0);
-  painter.setPen(QPen(theme.tokens().muted, 1.3));
-  painter.drawRoundedRect(frame, 2.5, 2.5);
-  const double x =
-      left ? frame.left() + frame.width() * 0.36 : frame.right() - frame.width() * 0.36;
-  painter.drawLine(QPointF(x, frame.top()), QPointF(x, frame.bottom()));
-  return QIcon(pixmap);
+  return drawnIcon([left](QPainter& painter, int side) {
+    const QRectF frame(1.5, 2.5, side - 3.0, side - 5.0);
+    painter.setPen(QPen(Theme::instance().tokens().muted, 1.3));
+    painter.drawRoundedRect(frame, 2.5, 2.5);
+    const double x =
+        left ? frame.left() + frame.width() * 0.36 : frame.right() - frame.width() * 0.36;
+    painter.drawLine(QPointF(x, frame.top()), QPointF(x, frame.bottom()));
+  });
 }
 
 }  // namespace

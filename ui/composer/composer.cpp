@@ -14,6 +14,7 @@
 #include "app/settings.h"
 #include "app/text.h"
 #include "ui/chat/text_dialog.h"
+#include "ui/common/drawn_icon.h"
 #include "ui/common/format.h"
 #include "ui/common/plain_label.h"
 #include "ui/composer/chat_settings_dialog.h"
@@ -37,23 +38,18 @@ constexpr int kLongDraft = 8000;
 
 /// Three sliders, drawn: the sign for this chat's settings.
 QIcon tuneIcon() {
-  const Theme& theme = Theme::instance();
-  const int side = theme.px(16);
-  QPixmap pixmap(side * 2, side * 2);
-  pixmap.setDevicePixelRatio(2);
-  pixmap.fill(Qt::transparent);
-  QPainter painter(&pixmap);
-  painter.setRenderHint(QPainter::Antialiasing);
-  const double unit = side / 16.0;
-  painter.setPen(QPen(theme.tokens().muted, 1.4 * unit, Qt::SolidLine, Qt::RoundCap));
-  const double knobs[] = {10.5, 5, 11.5};
-  for (int i = 0; i < 3; ++i) {
-    const double y = (3.5 + 4.5 * i) * unit;
-    painter.drawLine(QPointF(1.5 * unit, y), QPointF(14.5 * unit, y));
-    painter.setBrush(theme.tokens().panel);
-    painter.drawEllipse(QPointF(knobs[i] * unit, y), 1.9 * unit, 1.9 * unit);
-  }
-  return QIcon(pixmap);
+  return drawnIcon([](QPainter& painter, int side) {
+    const Tokens& tokens = Theme::instance().tokens();
+    const double unit = side / 16.0;
+    painter.setPen(QPen(tokens.muted, 1.4 * unit, Qt::SolidLine, Qt::RoundCap));
+    const double knobs[] = {10.5, 5, 11.5};
+    for (int i = 0; i < 3; ++i) {
+      const double y = (3.5 + 4.5 * i) * unit;
+      painter.drawLine(QPointF(1.5 * unit, y), QPointF(14.5 * unit, y));
+      painter.setBrush(tokens.panel);
+      painter.drawEllipse(QPointF(knobs[i] * unit, y), 1.9 * unit, 1.9 * unit);
+    }
+  });
 }
 
 }  // namespace
