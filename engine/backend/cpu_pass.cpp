@@ -278,12 +278,20 @@ void CpuPass::rotateAndStore(int layerIndex) {
     }
   };
 
+  const auto transform = [&](float* heads, int count) {
+    if (m_backend.m_shape.type != KvType::kInt8) return;
+    for (int h = 0; h < count; ++h) {
+      m_kernels.hadamard(heads + static_cast<std::ptrdiff_t>(h) * c.headDim, c.headDim);
+    }
+  };
+
   for (std::int64_t item; (item = m_pool.claim(1)) < 2 * rows;) {
     const int row = static_cast<int>(item / 2);
     if (item % 2 == 0) {
       float* q = m_work.q.data() + static_cast<std::ptrdiff_t>(row) * c.qDim();
       addBias(q, w.bq);
       rotate(q, c.nHeads, w.qNorm, row);
+      transform(q, c.nHeads);
       continue;
     }
     float* k = m_work.k.data() + static_cast<std::ptrdiff_t>(row) * c.kvDim();
@@ -294,6 +302,7 @@ void CpuPass::rotateAndStore(int layerIndex) {
     if (m_backend.m_observer != nullptr) {
       m_backend.m_observer->keys(layerIndex, {k, static_cast<std::size_t>(c.kvDim())}, t_thread);
     }
+    transform(k, c.nKvHeads);
     const Row& r = m_rows[static_cast<std::size_t>(row)];
     for (int h = 0; h < c.nKvHeads; ++h) {
       const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(h) * c.headDim;

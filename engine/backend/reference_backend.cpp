@@ -167,6 +167,10 @@ void ReferenceBackend::attend(int layerIndex, std::span<const BatchSequence> bat
     m_observer->keys(layerIndex, std::span(m_k).subspan(static_cast<std::size_t>(r) * width, width),
                      0);
   }
+  if (m_shape.type == KvType::kInt8) {
+    ref::hadamard(m_q.data(), rows * c.nHeads, c.headDim);
+    ref::hadamard(m_k.data(), rows * c.nKvHeads, c.headDim);
+  }
 
   const kernels::KvLayerView cache = layerView(layerIndex);
   m_attention.resize(m_q.size());

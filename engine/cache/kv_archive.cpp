@@ -29,10 +29,12 @@ double blend(double before, double now) {
 std::string archiveSettings(const std::string& modelFingerprint, const Backend& backend) {
   const BackendInfo info = backend.info();
   const KvShape& shape = backend.cacheShape();
-  return fmt::format("vitrine {}\nmodel {}\nbackend {} {}\n{}\nkv {} heads {} block {} bytes {}\n",
-                     VITRINE_VERSION, modelFingerprint, info.name, info.instructionSet,
-                     precisionKey(backend.precision()), toString(shape.type), shape.nKvHeads,
-                     shape.blockSize, backend.memory().kvBytesPerBlock);
+  const bool int8 = shape.type == KvType::kInt8;
+  return fmt::format(
+      "vitrine {}\nmodel {}\nbackend {} {}\n{}\nkv {}{} heads {} block {} bytes {}\n",
+      VITRINE_VERSION, modelFingerprint, info.name, info.instructionSet,
+      precisionKey(backend.precision()), toString(shape.type), int8 ? " keys transformed" : "",
+      shape.nKvHeads, shape.blockSize, backend.memory().kvBytesPerBlock);
 }
 
 KvArchive::KvArchive(ArchiveOptions options, std::function<void()> wake)

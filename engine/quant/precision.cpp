@@ -51,7 +51,7 @@ std::string precisionKey(const WeightPrecision& p) {
     if (p.outliers == OutlierMode::kMixed) key += fmt::format(" mixed {}", p.outlierThreshold);
     if (p.outliers == OutlierMode::kSmooth) key += fmt::format(" smooth {}", p.smoothing);
   }
-  if (p.keyScales == KeyScales::kChannel) key += " keys per channel";
+  if (p.keyScales == KeyScales::kChannel) key += " keys per channel root";
   if (p.needsCalibration() && p.calibration) key += fmt::format(" profile {}", p.calibration->id);
   return key;
 }

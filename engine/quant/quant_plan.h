@@ -47,11 +47,10 @@ enum class VectorPart : std::uint8_t {
 /// times what the method gave on the raw ones as a share of the median column's (at most 1: what it
 /// cut of the outlier columns is no reason to cut the others).
 ///
-/// Per-channel keys: K is divided by the largest magnitude of each rotated pair of elements and Q
-/// multiplied by it, folded into the rows of W_k and W_q (or the key and query norms, where the
-/// architecture has them): the scale of a cached key is then per channel and per token. A matrix
-/// in a block type of the file does not lie on its grid any more once scaled, so
-/// WeightMode::kNative turns into kFp16 (kBf16) there.
+/// Per-channel keys: K is divided by keyFactors() and Q multiplied by them, folded into the rows of
+/// W_k and W_q (or the key and query norms, where the architecture has them): the scale of a cached
+/// key is then per channel and per token. A matrix in a block type of the file does not lie on its
+/// grid any more once scaled, so WeightMode::kNative turns into kFp16 (kBf16) there.
 class QuantPlan final {
  public:
   /// Everything as in the file or rounded, nothing scaled.

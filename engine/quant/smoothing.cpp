@@ -97,6 +97,7 @@ std::vector<float> keyFactors(const ModelConfig& config, std::span<const float> 
       float& v = halves ? head[i + pairs] : head[2 * i + 1];
       u = v = std::max(u, v);
     }
+    for (float& factor : head) factor = std::sqrt(factor);
     divideByGeometricMean(head);
   }
   return factors;

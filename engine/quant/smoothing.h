@@ -21,9 +21,10 @@ void growColumnMaxima(const TensorView& matrix, std::span<float> maxima);
 std::vector<float> smoothingFactors(std::span<const float> inputMax,
                                     std::span<const float> weightMax, float alpha);
 
-/// What keys are divided by and queries multiplied by: [nKvHeads · headDim], the largest magnitude
-/// of each rotated pair of elements (both rotate into each other, so they share it; elements beyond
-/// rope.dims have their own), divided by the geometric mean of a head. `keyMax` [kvDim].
+/// What keys are divided by and queries multiplied by: [nKvHeads · headDim], the square root of the
+/// largest magnitude of each rotated pair of elements (both rotate into each other, so they share
+/// it; elements beyond rope.dims have their own), divided by the geometric mean of a head. The root,
+/// because rounding errors of a key meet the multiplied queries. `keyMax` [kvDim].
 /// `shared`: the same for all KV heads, where a norm's weight of headDim elements takes it.
 std::vector<float> keyFactors(const ModelConfig& config, std::span<const float> keyMax,
                               bool shared);

@@ -13,7 +13,8 @@
 //
 // Append writes k and v of new tokens (after RoPE). FP16: rounded to nearest even; magnitudes that
 // FP16 cannot hold become ±65504, so that one large value does not turn an answer into NaN.
-// INT8: quantizeInt8() of the headDim values of each head.
+// INT8: quantizeInt8() of the headDim values of each head. Keys, and the queries that meet them, are
+// transformed before (kernels/api/hadamard.h); append and attention do not know of it.
 // Source of the layout's idea: Kwon et al. 2023, "Efficient Memory Management for Large Language
 // Model Serving with PagedAttention".
 

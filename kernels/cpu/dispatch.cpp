@@ -15,6 +15,7 @@ constexpr bool isFloat(WeightFormat format) {
                                ns::swiglu,                                          \
                                ns::geglu,                                           \
                                ns::rope,                                            \
+                               ns::hadamard,                                        \
                                ns::prepare,                                         \
                                [](const MatmulParams& p) {                          \
                                  isFloat(p.weights->format) ? ns::matmulFloat(p)    \

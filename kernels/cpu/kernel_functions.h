@@ -10,6 +10,7 @@
   void swiglu(const float* gate, const float* up, float* y, int n);                               \
   void geglu(const float* gate, const float* up, float* y, int n);                                \
   void rope(float* x, const float* cosines, const float* sines, int dims, bool halves);           \
+  void hadamard(float* x, int headDim);                                                           \
   void prepare(const float* x, int n, const Activations& to, int row);                            \
   void matmulFloat(const MatmulParams& params);                                                   \
   void matmulInteger(const MatmulParams& params);                                                 \

@@ -108,6 +108,8 @@ struct CpuKernels {
   /// [dims] with the signs in `sines` (negative for the first of a pair). Pairs as in
   /// kernels/api/rope.h.
   void (*rope)(float* x, const float* cosines, const float* sines, int dims, bool halves);
+  /// One head in place (kernels/api/hadamard.h).
+  void (*hadamard)(float* x, int headDim);
   /// Row `row` of `to` from x [n].
   void (*prepare)(const float* x, int n, const Activations& to, int row);
   void (*matmul)(const MatmulParams& params);

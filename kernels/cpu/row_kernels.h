@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "kernels/api/hadamard.h"
 #include "kernels/cpu/kernel_functions.h"
 #include "kernels/cpu/vector_math.h"
 
@@ -120,6 +121,17 @@ inline void prepareRow(const float* x, int n, const Activations& to, int row, bo
   to.offsets[first] = -128 * Simd::sumInt(total);
 }
 
+/// The Hadamard matrix of 16.
+struct Signs {
+  float of[16][16];
+  constexpr Signs() : of{} {
+    for (unsigned i = 0; i < 16; ++i) {
+      for (unsigned j = 0; j < 16; ++j) of[i][j] = std::popcount(i & j) % 2 == 0 ? 1.0F : -1.0F;
+    }
+  }
+};
+alignas(64) constexpr Signs kSigns;
+
 }  // namespace
 
 namespace VITRINE_CPU_NAMESPACE {
@@ -183,6 +195,36 @@ void rope(float* x, const float* cosines, const float* sines, int dims, bool hal
     const F turnedV = Simd::mul(u, loadSome(sines + half + i, count));
     storeSome(x + i, Simd::fma(u, loadSome(cosines + i, count), turnedU), count);
     storeSome(x + half + i, Simd::fma(v, loadSome(cosines + half + i, count), turnedV), count);
+  });
+}
+
+void hadamard(float* x, int headDim) {
+  const int block = hadamardBlock(headDim);
+  const F factor = Simd::set1(hadamardFactor(block));
+  int distance = 1;
+  if (block >= 16) {
+    // 16 at a time as a product with the signs, instead of shuffles.
+    for (int i = 0; i < headDim; i += 16) {
+      F sum = Simd::set1(x[i]);
+      for (int j = 1; j < 16; ++j) {
+        sum = Simd::fma(Simd::set1(x[i + j]), Simd::load(kSigns.of[j]), sum);
+      }
+      Simd::store(x + i, sum);
+    }
+    distance = 16;
+  }
+  for (; distance < block; distance *= 2) {
+    for (int first = 0; first < headDim; first += 2 * distance) {
+      for (int i = first; i < first + distance; ++i) {
+        const float a = x[i];
+        const float b = x[i + distance];
+        x[i] = a + b;
+        x[i + distance] = a - b;
+      }
+    }
+  }
+  forVectors(headDim, [&](int i, int count) {
+    storeSome(x + i, Simd::mul(loadSome(x + i, count), factor), count);
   });
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/rope.h"
 
+#include "kernels/api/hadamard.h"
 #include "kernels/cuda/device.cuh"
 
 namespace vitrine::kernels::cuda {
@@ -37,15 +38,47 @@ __device__ __forceinline__ Pair pairOf(int slot, int pairs, bool halves) {
   return {2 * slot, 2 * slot + 1};  // interleaved, and what is not rotated
 }
 
-// One head of q, k or v of one row: + bias; q, k: · norm weight / rms, then the rotation; q goes
-// back where it was, k and v go to slot position % blockSize of the row's block, in the form of the
-// cache
-// qkv [rows, qkvDim] FP32; bias [qkvDim]; qNorm, kNorm [headDim]; angles [rows, pairs]
-// a warp a head, 4 heads a block, blocks (row, head / 4); a lane holds kSlots pairs, so that the
-// rotation needs no other lane; rows at position −1 are left alone
-// moves rows · (8 · qDim + 4 · 2 · kvDim + 2 · kvDim · element) bytes: at one row a matter of
-// latency source: Su et al. 2021; Henry et al. 2020 (QK norm); kernels/api/kv_cache.h; reference:
-// kernels::reference::rope, rmsNorm, kvAppend; abs 1e-6 + rel 1e-5, rounding and quantizing exact
+/// kernels/api/hadamard.h of a head: a lane has the elements lane, lane + 32, …, zeros behind the
+/// last.
+template <int kElements>
+__device__ __forceinline__ void hadamard(float (&x)[kElements], int headDim) {
+  const int block = hadamardBlock(headDim);
+  const int lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    if (distance >= block) break;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const float other = __shfl_xor_sync(kAllLanes, x[i], distance);
+      x[i] = (lane & distance) != 0 ? other - x[i] : x[i] + other;
+    }
+  }
+#pragma unroll
+  for (int step = 1; step < kElements; step *= 2) {
+    if (step * kWarp >= block) break;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      if ((i & step) != 0) continue;
+      const float sum = x[i] + x[i + step];
+      x[i + step] = x[i] - x[i + step];
+      x[i] = sum;
+    }
+  }
+  const float factor = hadamardFactor(block);
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) x[i] *= factor;
+}
+
+// One head of q, k or v of one row: + bias; q, k: · norm weight / rms, the rotation, and for an
+// INT8 cache the Hadamard transform; q goes back where it was, k and v go to slot position %
+// blockSize of the row's block, in the form of the cache qkv [rows, qkvDim] FP32; bias [qkvDim];
+// qNorm, kNorm [headDim]; angles [rows, pairs] a warp a head, 4 heads a block, blocks (row, head /
+// 4). A lane holds kSlots pairs, so that the rotation needs no other lane; then, by way of shared
+// memory, the elements lane, lane + 32, …. Rows at position −1 are left alone moves rows · (8 ·
+// qDim + 4 · 2 · kvDim + 2 · kvDim · element) bytes: at one row a matter of latency source: Su et
+// al. 2021; Henry et al. 2020 (QK norm); kernels/api/hadamard.h, kv_cache.h; reference:
+// kernels::reference::rope, rmsNorm, hadamard, kvAppend; abs 1e-6 + rel 1e-5, rounding and
+// quantizing exact
 template <KvElement kElement, int kSlots>
 __global__ void __launch_bounds__(kWarps* kWarp) ropeAppendKernel(RopeAppendParams p) {
   const int row = blockIdx.x;
@@ -55,12 +88,13 @@ __global__ void __launch_bounds__(kWarps* kWarp) ropeAppendKernel(RopeAppendPara
   const int nKvHeads = p.heads.nKvHeads;
   const int headDim = p.heads.headDim;
   const int position = p.step.positions[row];
-  // Whole warps leave; no barrier below.
+  // Whole warps leave; below is no barrier of the block.
   if (head >= nHeads + 2 * nKvHeads || position < 0) return;
   const bool isQuery = head < nHeads;
   const bool isValue = head >= nHeads + nKvHeads;
   const int pairs = isValue ? 0 : p.pairs;
   const bool halves = p.halves;
+  constexpr int kElements = 2 * kSlots * kWarp;  // zeros behind the head's
 
   float* x = p.qkv + static_cast<std::size_t>(row) * p.heads.qkvDim() + head * headDim;
   float2 v[kSlots];
@@ -101,63 +135,54 @@ __global__ void __launch_bounds__(kWarps* kWarp) ropeAppendKernel(RopeAppendPara
     v[s] = {v[s].x * turn.x - v[s].y * turn.y, v[s].x * turn.y + v[s].y * turn.x};
   }
 
-  if (isQuery) {
+  __shared__ float shared[kWarps][kElements];
+  float* const inOrder = shared[threadIdx.x / kWarp];
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      const int slot = s * kWarp + lane;
-      if (2 * slot >= headDim) continue;
-      const Pair at = pairOf(slot, pairs, halves);
-      x[at.first] = v[s].x;
-      x[at.second] = v[s].y;
+  for (int s = 0; s < kSlots; ++s) {
+    const Pair at = pairOf(s * kWarp + lane, pairs, halves);
+    inOrder[at.first] = v[s].x;
+    inOrder[at.second] = v[s].y;
+  }
+  __syncwarp();
+  float y[kElements / kWarp];
+#pragma unroll
+  for (int i = 0; i < kElements / kWarp; ++i) y[i] = inOrder[i * kWarp + lane];
+  const auto eachElement = [&](auto&& body) {
+#pragma unroll
+    for (int i = 0; i < kElements / kWarp; ++i) {
+      if (i * kWarp + lane < headDim) body(i * kWarp + lane, y[i]);
     }
+  };
+
+  const int kvHead = head - nHeads - (isValue ? nKvHeads : 0);
+  if (!isQuery && !isValue && p.keys != nullptr) {
+    float* to = p.keys + (static_cast<std::size_t>(row) * nKvHeads + kvHead) * headDim;
+    eachElement([&](int i, float value) { to[i] = value; });
+  }
+  if (kElement == KvElement::kInt8 && !isValue) hadamard(y, headDim);
+  if (isQuery) {
+    eachElement([&](int i, float value) { x[i] = value; });
     return;
   }
 
   const int blockSize = p.kv.blockSize;
-  const int kvHead = head - nHeads - (isValue ? nKvHeads : 0);
-  if (!isValue && p.keys != nullptr) {
-    float* to = p.keys + (static_cast<std::size_t>(row) * nKvHeads + kvHead) * headDim;
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      const int slot = s * kWarp + lane;
-      if (2 * slot >= headDim) continue;
-      const Pair at = pairOf(slot, pairs, halves);
-      to[at.first] = v[s].x;
-      to[at.second] = v[s].y;
-    }
-  }
   const std::size_t line = static_cast<std::size_t>(p.step.sequences[row]) * p.step.maxBlocks;
   std::byte* block = p.step.blocks[line + position / blockSize];
   const std::size_t token = static_cast<std::size_t>(kvHead) * blockSize + position % blockSize;
   std::byte* run = block + (isValue ? p.kv.vOffset : p.kv.kOffset);
   if constexpr (kElement == KvElement::kFp16) {
     std::uint16_t* to = reinterpret_cast<std::uint16_t*>(run) + token * headDim;
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      const int slot = s * kWarp + lane;
-      if (2 * slot >= headDim) continue;
-      const Pair at = pairOf(slot, pairs, halves);
-      to[at.first] = toHalfBits(v[s].x);
-      to[at.second] = toHalfBits(v[s].y);
-    }
+    eachElement([&](int i, float value) { to[i] = toHalfBits(value); });
   } else {
     unsigned largest = 0;
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      largest = max(largest, max(magnitudeBits(v[s].x), magnitudeBits(v[s].y)));
-    }
+    eachElement([&](int, float value) { largest = max(largest, magnitudeBits(value)); });
     const Int8Scale scale = int8Scale(warpMax(largest));
     std::byte* scales = block + (isValue ? p.kv.vScaleOffset : p.kv.kScaleOffset);
     if (lane == 0) reinterpret_cast<float*>(scales)[token] = scale.scale;
     std::int8_t* to = reinterpret_cast<std::int8_t*>(run) + token * headDim;
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      const int slot = s * kWarp + lane;
-      if (2 * slot >= headDim) continue;
-      const Pair at = pairOf(slot, pairs, halves);
-      to[at.first] = static_cast<std::int8_t>(quantizeInt8(v[s].x, scale.inverse));
-      to[at.second] = static_cast<std::int8_t>(quantizeInt8(v[s].y, scale.inverse));
-    }
+    eachElement([&](int i, float value) {
+      to[i] = static_cast<std::int8_t>(quantizeInt8(value, scale.inverse));
+    });
   }
 }
 

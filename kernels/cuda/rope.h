@@ -14,7 +14,8 @@ void ropeAngles(cudaStream_t stream, const std::int32_t* positions, const double
                 int pairs, float2* angles);
 
 /// Biases, QK norm, RoPE, and the append of K and V to the cache (kernels/api/rope.h, kv_cache.h):
-/// FP16 saturates, INT8 as quantizeInt8(). The queries are rotated in place.
+/// FP16 saturates, INT8 as quantizeInt8(). The queries are rotated in place; for an INT8 cache they
+/// and the keys are transformed after that (kernels/api/hadamard.h).
 struct RopeAppendParams {
   float* qkv = nullptr;  // [rows, heads.qkvDim()]
   Heads heads;
@@ -27,7 +28,7 @@ struct RopeAppendParams {
   bool halves = false;             ///< RopeStyle::kHalves
   StepRows step;
   KvLayer kv;
-  float* keys = nullptr;  // [rows, heads.kvDim()] or null: also gets the keys, before rounding
+  float* keys = nullptr;  // [rows, heads.kvDim()] or null: also gets the keys, as after RoPE
 };
 void ropeAppend(cudaStream_t stream, const RopeAppendParams& params);
 

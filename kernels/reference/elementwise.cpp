@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/api/hadamard.h"
 #include "kernels/reference/reference.h"
 
 namespace vitrine::kernels::reference {
@@ -34,6 +35,21 @@ void rope(float* x, const std::int32_t* positions, const RopeParams& params) {
         u = rotatedU;
       }
     }
+  }
+}
+
+void hadamard(float* x, int rows, int headDim) {
+  const int block = hadamardBlock(headDim);
+  for (int first = 0; first < rows * headDim; first += block) {
+    for (int distance = 1; distance < block; distance *= 2) {
+      for (int i = first; i < first + block; ++i) {
+        if ((i - first) & distance) continue;
+        const float sum = x[i] + x[i + distance];
+        x[i + distance] = x[i] - x[i + distance];
+        x[i] = sum;
+      }
+    }
+    for (int i = first; i < first + block; ++i) x[i] *= hadamardFactor(block);
   }
 }
 

@@ -56,6 +56,9 @@ void linearIntegers(const IntegerRows& x, const Int8Matrix& weight, float* y, in
 /// x [rows, nHeads, headDim] in place; positions [rows].
 void rope(float* x, const std::int32_t* positions, const RopeParams& params);
 
+/// x [rows, headDim] in place.
+void hadamard(float* x, int rows, int headDim);
+
 /// k, v [rows, nKvHeads, headDim] to positions firstPosition … of a sequence.
 void kvAppend(const KvLayerView& cache, const std::int32_t* blockTable, int firstPosition,
               const float* k, const float* v, int rows);

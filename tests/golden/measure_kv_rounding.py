@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What rounding keys and values to INT8 costs, apart and in several shapes of scales.
+"""What rounding keys and values to INT8 costs, apart, as they are and after a Hadamard transform.
 
 Rounds inside the attention of transformers, in FP32 otherwise, and prints the KL divergence against
 no rounding. An independent look at the format of the INT8 cache (engine/quant/README.md).
@@ -18,11 +18,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 WINDOW = 512  # tokens; the second half is scored
 
 
-def rounded(x, group):
-    """INT8 with a scale for each `group` neighbours of a head."""
-    parts = x.reshape(*x.shape[:-1], -1, group)
-    scale = parts.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
-    return (torch.round(parts / scale) * scale).reshape(x.shape)
+def rounded(x):
+    """INT8 with a scale for each head."""
+    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
+    return torch.round(x / scale) * scale
+
+
+def transformed(x):
+    """The same of the transformed head, transformed back."""
+    matrix = torch.tensor([[1.0]])
+    while matrix.shape[0] < x.shape[-1]:
+        matrix = torch.kron(matrix, torch.tensor([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5)
+    return rounded(x @ matrix) @ matrix
 
 
 def main():
@@ -37,15 +44,12 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(**source)
     ids = tokenizer(args.text.read_text(), add_special_tokens=False).input_ids[:args.tokens]
 
-    groups = {"keys": None, "values": None}
+    rounding = {}
     attend = llama.eager_attention_forward
 
     def attend_rounded(module, query, key, value, *rest, **named):
-        if groups["keys"]:
-            key = rounded(key, groups["keys"])
-        if groups["values"]:
-            value = rounded(value, groups["values"])
-        return attend(module, query, key, value, *rest, **named)
+        return attend(module, query, rounding["keys"](key), rounding["values"](value), *rest,
+                      **named)
 
     llama.eager_attention_forward = attend_rounded
     model.config._attn_implementation = "eager"
@@ -56,14 +60,17 @@ def main():
                 model(torch.tensor([ids[begin:begin + WINDOW]])).logits[0, WINDOW // 2:]
                 .log_softmax(-1) for begin in range(0, len(ids) - WINDOW + 1, WINDOW)])
 
+    ways = {"exact": lambda x: x, "rounded": rounded, "transformed and rounded": transformed}
+    rounding.update(keys=ways["exact"], values=ways["exact"])
     exact = log_probabilities()
-    head = model.config.hidden_size // model.config.num_attention_heads
-    for keys, values in ((head, head), (head, None), (None, head), (head // 2, head // 2),
-                         (head // 2, None), (None, head // 2)):
-        groups.update(keys=keys, values=values)
+    for keys, values in (("rounded", "rounded"), ("rounded", "exact"), ("exact", "rounded"),
+                         ("transformed and rounded", "rounded"),
+                         ("transformed and rounded", "exact"),
+                         ("exact", "transformed and rounded")):
+        rounding.update(keys=ways[keys], values=ways[values])
         other = log_probabilities()
         divergence = (exact.exp() * (exact - other)).sum(-1).mean().item()
-        print(f"scale for {keys or 'no'} of keys, {values or 'no'} of values: KL {divergence:.6f}")
+        print(f"keys {keys}, values {values}: KL {divergence:.6f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -168,6 +168,11 @@ OpBackend cpuOps(cpu::Isa isa) {
     return y;
   };
   ops.rope = [&k](const RopeInput& in) { return rope(k, in); };
+  ops.hadamard = [&k](const HadamardInput& in) {
+    Floats x = in.x;
+    for (int r = 0; r < in.rows; ++r) k.hadamard(x.data() + r * in.headDim, in.headDim);
+    return x;
+  };
   ops.attention = [&k](const AttentionInput& in) { return attention(k, in); };
   ops.gate = [&k](const GateInput& in) {
     Floats y(in.gate.size());

@@ -79,6 +79,21 @@ Floats rope(const RopeInput& in) {
   return columns(toHost(device), in.rows, p.heads.qkvDim(), qDim);
 }
 
+/// The heads as queries of one row beside an INT8 cache, with no rotation.
+Floats hadamard(const HadamardInput& in) {
+  cuda::RopeAppendParams p;
+  p.heads = {in.rows, 1, in.headDim};
+  Floats qkv = in.x;
+  qkv.resize(qkv.size() + static_cast<std::size_t>(2 * in.headDim), 0.5F);
+  DeviceCache cache(kernels::KvElement::kInt8, 16, 1, in.headDim, 1);
+  const auto device = onDevice(qkv);
+  p.qkv = device.data();
+  p.step = cache.step({0}, {0}, {{0}});
+  p.kv = cache.layer;
+  cuda::ropeAppend(testStream(), p);
+  return columns(toHost(device), 1, p.heads.qkvDim(), p.heads.qDim());
+}
+
 Floats gate(const GateInput& in) {
   Floats both = in.gate;
   both.insert(both.end(), in.up.begin(), in.up.end());
@@ -95,6 +110,7 @@ void addCudaRowOps(OpBackend& ops) {
   ops.embedding = embedding;
   ops.rmsNorm = rmsNorm;
   ops.rope = rope;
+  ops.hadamard = hadamard;
   ops.gate = gate;
 }
 

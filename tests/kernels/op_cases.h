@@ -56,6 +56,11 @@ struct RopeInput {
 
 /// k and v of all positions are appended to an empty cache through `blockTable`, then the last
 /// `rows` positions attend.
+struct HadamardInput {
+  int rows = 0, headDim = 0;
+  Floats x;  // [rows, headDim]
+};
+
 struct AttentionInput {
   int rows = 0, length = 0, nHeads = 0, nKvHeads = 0, headDim = 0;
   int blockSize = 16, nBlocks = 0;
@@ -89,6 +94,7 @@ struct OpBackend {
   std::function<Floats(const LinearInput&)> linear;
   std::function<Floats(const Int8LinearInput&)> int8Linear;
   std::function<Floats(const RopeInput&)> rope;
+  std::function<Floats(const HadamardInput&)> hadamard;
   std::function<Floats(const AttentionInput&)> attention;
   std::function<Floats(const GateInput&)> gate;
   std::function<Floats(const AddInput&)> add;

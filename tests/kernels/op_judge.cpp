@@ -58,6 +58,9 @@ std::string runCase(const OpBackend& ops, const Int8LinearInput& input) {
 std::string runCase(const OpBackend& ops, const RopeInput& input) {
   return judge(ops, &OpBackend::rope, input, 1e-6, 2e-4);
 }
+std::string runCase(const OpBackend& ops, const HadamardInput& input) {
+  return judge(ops, &OpBackend::hadamard, input, 1e-30, 1e-6);
+}
 std::string runCase(const OpBackend& ops, const AttentionInput& input) {
   return judge(ops, &OpBackend::attention, input, 1e-6,
                input.int8 ? ops.int8AttentionTolerance : ops.attentionTolerance);

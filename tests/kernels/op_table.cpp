@@ -208,6 +208,20 @@ std::vector<NamedCase<RopeInput>> ropeCases() {
   return cases;
 }
 
+std::vector<NamedCase<HadamardInput>> hadamardCases() {
+  std::vector<NamedCase<HadamardInput>> cases;
+  Random random(29);
+  for (int headDim : {2, 8, 24, 32, 48, 64, 72, 80, 96, 112, 128, 192, 256}) {
+    HadamardInput in;
+    in.rows = 3;
+    in.headDim = headDim;
+    in.x = random.normals(static_cast<std::size_t>(in.rows) * headDim);
+    in.x[static_cast<std::size_t>(headDim) / 2] = 1000.0F;
+    cases.push_back({"heads of " + text(headDim), in});
+  }
+  return cases;
+}
+
 std::vector<NamedCase<AttentionInput>> attentionCases() {
   std::vector<NamedCase<AttentionInput>> cases;
   const auto add = [&](const std::string& name, const AttentionInput& input) {

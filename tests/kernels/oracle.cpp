@@ -1,6 +1,7 @@
 #include "tests/kernels/oracle.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -187,6 +188,25 @@ Exact exact(const RopeInput& in) {
         y.magnitude[a] = y.magnitude[b] = std::fabs(u) + std::fabs(v);
       }
     }
+  }
+  return y;
+}
+
+Exact exact(const HadamardInput& in) {
+  Exact y;
+  int block = 1;
+  while (in.headDim % (2 * block) == 0) block *= 2;
+  const double factor = 1.0 / std::sqrt(block);
+  for (std::size_t i = 0; i < in.x.size(); ++i) {
+    const std::size_t first = i / block * block;
+    double sum = 0.0;
+    double magnitude = 0.0;
+    for (std::size_t j = 0; j < static_cast<std::size_t>(block); ++j) {
+      const bool minus = std::popcount((i - first) & j) % 2 != 0;
+      sum += minus ? -in.x[first + j] : in.x[first + j];
+      magnitude += std::fabs(in.x[first + j]);
+    }
+    push(y, sum * factor, magnitude * factor);
   }
   return y;
 }

@@ -19,6 +19,7 @@ Exact exact(const RmsNormInput& in);
 Exact exact(const LinearInput& in);
 Exact exact(const Int8LinearInput& in);
 Exact exact(const RopeInput& in);
+Exact exact(const HadamardInput& in);
 Exact exact(const AttentionInput& in);
 Exact exact(const GateInput& in);
 Exact exact(const AddInput& in);

@@ -65,6 +65,12 @@ Floats rope(const RopeInput& in) {
   return x;
 }
 
+Floats hadamard(const HadamardInput& in) {
+  Floats x = in.x;
+  ref::hadamard(x.data(), in.rows, in.headDim);
+  return x;
+}
+
 Floats attention(const AttentionInput& in) {
   const std::size_t slots = static_cast<std::size_t>(in.nKvHeads) * in.blockSize;
   const std::size_t valueBytes = slots * in.headDim * (in.int8 ? 1 : 2);
@@ -124,6 +130,7 @@ OpBackend referenceOps() {
   ops.linear = linear;
   ops.int8Linear = int8Linear;
   ops.rope = rope;
+  ops.hadamard = hadamard;
   ops.attention = attention;
   ops.gate = gate;
   ops.add = add;

@@ -115,6 +115,7 @@ Floats referenceQueries(const Case& c, const Step& step, int r) {
   rope.dims = 2 * c.pairs;
   rope.halves = c.halves;
   ref::rope(q.data(), &kPositions[r], rope);
+  if (c.int8) ref::hadamard(q.data(), c.nHeads, c.headDim);
   return q;
 }
 
@@ -212,15 +213,17 @@ class TestCudaRope : public QObject {
                                 .arg(wanted.size())
                                 .arg(int8 ? "int8" : "fp16", halves ? "halves" : "interleaved")));
 
-        // The keys that were given beside are those before rounding; none of a padding row.
+        // The keys that were given beside are those after RoPE; none of a padding row.
+        Floats given = step.keys;
+        if (int8) ref::hadamard(given.data(), static_cast<int>(given.size()) / headDim, headDim);
         for (std::size_t i = 0; i < step.keys.size(); ++i) {
           const std::size_t r = i / static_cast<std::size_t>(kvDim);
           if (kPositions[r] < 0) {
-            QVERIFY(std::isnan(step.keys[i]));
+            QVERIFY(std::isnan(given[i]));
             continue;
           }
           const std::size_t column = i % static_cast<std::size_t>(kvDim);
-          QCOMPARE(step.keys[i], step.queries[r * static_cast<std::size_t>(qDim) + column]);
+          QCOMPARE(given[i], step.queries[r * static_cast<std::size_t>(qDim) + column]);
         }
 
         for (std::size_t r = 0; r < kPositions.size(); ++r) {

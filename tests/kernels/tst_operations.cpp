@@ -13,6 +13,7 @@ Q_DECLARE_METATYPE(Int8LinearInput)
 Q_DECLARE_METATYPE(RopeInput)
 Q_DECLARE_METATYPE(AttentionInput)
 Q_DECLARE_METATYPE(GateInput)
+Q_DECLARE_METATYPE(HadamardInput)
 Q_DECLARE_METATYPE(AddInput)
 Q_DECLARE_METATYPE(SoftmaxInput)
 
@@ -66,6 +67,8 @@ class TestOperations : public QObject {
   void attention() { runRow<AttentionInput>(); }
   void gate_data() { addRows(&OpBackend::gate, gateCases()); }
   void gate() { runRow<GateInput>(); }
+  void hadamard_data() { addRows(&OpBackend::hadamard, hadamardCases()); }
+  void hadamard() { runRow<HadamardInput>(); }
   void add_data() { addRows(&OpBackend::add, addCases()); }
   void add() { runRow<AddInput>(); }
   void softmax_data() { addRows(&OpBackend::softmax, softmaxCases()); }

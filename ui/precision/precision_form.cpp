@@ -171,7 +171,8 @@ void PrecisionForm::addRows() {
   addRow(
       m_kv, tr("KV cache"), "kvSwitch", {QStringLiteral("FP16"), QStringLiteral("INT8")},
       {tr("Keys and values in 16 bits"),
-       tr("Keys and values in 8 bits, a scale for each token and head")},
+       tr("Keys and values in 8 bits, a scale for each token and head. Keys are transformed first, "
+          "so that a few large elements do not cost the others their steps")},
       [](EngineConfig& c, int i) {
         c.cache.type = i == 1 ? engine::KvType::kInt8 : engine::KvType::kFp16;
       },
@@ -179,8 +180,8 @@ void PrecisionForm::addRows() {
   addRow(
       m_keys, tr("Scales of keys"), "keysSwitch", {tr("token"), tr("token and channel")},
       {tr("A scale for each token and head"),
-       tr("Also one for each pair of channels, folded into the weights of Q and K: keys with large "
-          "channels lose less")},
+       tr("Also one for each pair of channels, folded into the weights of Q and K. May lose "
+          "less or more, as the model's keys are: measure it in the Studio")},
       [](EngineConfig& c, int i) {
         c.precision.keyScales = i == 1 ? engine::KeyScales::kChannel : engine::KeyScales::kToken;
       },
