@@ -121,16 +121,18 @@ inline void prepareRow(const float* x, int n, const Activations& to, int row, bo
   to.offsets[first] = -128 * Simd::sumInt(total);
 }
 
-/// The Hadamard matrix of 16.
-struct Signs {
-  float of[16][16];
-  constexpr Signs() : of{} {
-    for (unsigned i = 0; i < 16; ++i) {
-      for (unsigned j = 0; j < 16; ++j) of[i][j] = std::popcount(i & j) % 2 == 0 ? 1.0F : -1.0F;
+/// Of two lanes that are kDistance apart the lower gets the sum, the upper the difference.
+template <int kDistance>
+inline F butterfly(F v) {
+  struct Signs {
+    float of[16];
+    constexpr Signs() : of{} {
+      for (int i = 0; i < 16; ++i) of[i] = (i & kDistance) == 0 ? 1.0F : -1.0F;
     }
-  }
-};
-alignas(64) constexpr Signs kSigns;
+  };
+  alignas(64) static constexpr Signs kSigns;
+  return Simd::fma(v, Simd::load(kSigns.of), Simd::template swap<kDistance>(v));
+}
 
 }  // namespace
 
@@ -182,7 +184,7 @@ void rope(float* x, const float* cosines, const float* sines, int dims, bool hal
   if (!halves) {
     forVectors(dims, [&](int i, int count) {
       const F v = loadSome(x + i, count);
-      const F turned = Simd::mul(Simd::swapPairs(v), loadSome(sines + i, count));
+      const F turned = Simd::mul(Simd::swap<1>(v), loadSome(sines + i, count));
       storeSome(x + i, Simd::fma(v, loadSome(cosines + i, count), turned), count);
     });
     return;
@@ -201,31 +203,24 @@ void rope(float* x, const float* cosines, const float* sines, int dims, bool hal
 void hadamard(float* x, int headDim) {
   const int block = hadamardBlock(headDim);
   const F factor = Simd::set1(hadamardFactor(block));
-  int distance = 1;
-  if (block >= 16) {
-    // 16 at a time as a product with the signs, instead of shuffles.
-    for (int i = 0; i < headDim; i += 16) {
-      F sum = Simd::set1(x[i]);
-      for (int j = 1; j < 16; ++j) {
-        sum = Simd::fma(Simd::set1(x[i + j]), Simd::load(kSigns.of[j]), sum);
-      }
-      Simd::store(x + i, sum);
-    }
-    distance = 16;
-  }
-  for (; distance < block; distance *= 2) {
-    for (int first = 0; first < headDim; first += 2 * distance) {
-      for (int i = first; i < first + distance; ++i) {
-        const float a = x[i];
-        const float b = x[i + distance];
-        x[i] = a + b;
-        x[i + distance] = a - b;
-      }
-    }
-  }
   forVectors(headDim, [&](int i, int count) {
-    storeSome(x + i, Simd::mul(loadSome(x + i, count), factor), count);
+    F v = Simd::mul(loadSome(x + i, count), factor);
+    if (block > 1) v = butterfly<1>(v);
+    if (block > 2) v = butterfly<2>(v);
+    if (block > 4) v = butterfly<4>(v);
+    if (block > 8) v = butterfly<8>(v);
+    storeSome(x + i, v, count);
   });
+  for (int distance = 16; distance < block; distance *= 2) {
+    for (int first = 0; first < headDim; first += 2 * distance) {
+      for (int i = first; i < first + distance; i += 16) {
+        const F a = Simd::load(x + i);
+        const F b = Simd::load(x + i + distance);
+        Simd::store(x + i, Simd::add(a, b));
+        Simd::store(x + i + distance, Simd::sub(a, b));
+      }
+    }
+  }
 }
 
 void prepare(const float* x, int n, const Activations& to, int row) {

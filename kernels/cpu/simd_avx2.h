@@ -77,7 +77,17 @@ struct Simd {
     t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 1));
     return _mm_cvtss_f32(_mm_castsi128_ps(t));
   }
-  static F swapPairs(F v) { return {_mm256_permute_ps(v.a, 0xB1), _mm256_permute_ps(v.b, 0xB1)}; }
+  /// Lane i gets what was in lane i ^ kDistance.
+  template <int kDistance>
+  static F swap(F v) {
+    static_assert(kDistance == 1 || kDistance == 2 || kDistance == 4 || kDistance == 8);
+    if constexpr (kDistance == 8) return {v.b, v.a};
+    if constexpr (kDistance == 4) {
+      return {_mm256_permute2f128_ps(v.a, v.a, 1), _mm256_permute2f128_ps(v.b, v.b, 1)};
+    }
+    constexpr int kOrder = kDistance == 1 ? 0xB1 : 0x4E;
+    return {_mm256_permute_ps(v.a, kOrder), _mm256_permute_ps(v.b, kOrder)};
+  }
   static float sum(F v) {
     const __m256 s = _mm256_add_ps(v.a, v.b);
     __m128 t = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));

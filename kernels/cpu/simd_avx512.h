@@ -57,7 +57,14 @@ struct Simd {
         _mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_castps_si512(v)))));
   }
   /// (1, 0, 3, 2, …)
-  static F swapPairs(F v) { return _mm512_permute_ps(v, 0xB1); }
+  /// Lane i gets what was in lane i ^ kDistance.
+  template <int kDistance>
+  static F swap(F v) {
+    static_assert(kDistance == 1 || kDistance == 2 || kDistance == 4 || kDistance == 8);
+    if constexpr (kDistance == 1) return _mm512_permute_ps(v, 0xB1);
+    if constexpr (kDistance == 2) return _mm512_permute_ps(v, 0x4E);
+    return _mm512_shuffle_f32x4(v, v, kDistance == 4 ? 0xB1 : 0x4E);
+  }
   static float sum(F v) { return _mm512_reduce_add_ps(v); }
   static float largest(F v) { return _mm512_reduce_max_ps(v); }
 

@@ -100,8 +100,10 @@ struct Simd {
     for (float v : x.v) m = largerMagnitude(m, v);
     return m;
   }
-  static F swapPairs(const F& x) {
-    return each([&](int i) { return x.v[i ^ 1]; });
+  /// Lane i gets what was in lane i ^ kDistance.
+  template <int kDistance>
+  static F swap(const F& x) {
+    return each([&](int i) { return x.v[i ^ kDistance]; });
   }
   static float sum(const F& x) {
     float s = 0.0F;
