@@ -37,6 +37,25 @@ class OutlierModel final {
     }
   }
 
+  /// The same in the keys: in all layers the first two elements of each KV head, a rotated pair in
+  /// the interleaved style, times `strength`, and of its query heads divided by it.
+  void buildKeys(float strength) {
+    auto& weights = const_cast<engine::Weights&>(model->weights());
+    const engine::ModelConfig& c = model->config();
+    const auto firstPairs = [&c](int heads) {
+      std::vector<int> at;
+      for (int h = 0; h < heads; ++h) {
+        at.push_back(h * c.headDim);
+        at.push_back(h * c.headDim + 1);
+      }
+      return at;
+    };
+    for (engine::LayerWeights& layer : weights.layers) {
+      scaleRows(layer.wk, firstPairs(c.nKvHeads), strength);
+      scaleRows(layer.wq, firstPairs(c.nHeads), 1.0F / strength);
+    }
+  }
+
   std::shared_ptr<const engine::Model> model;
 
  private:
