@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QCloseEvent>
 #include <QCursor>
+#include <QDateTime>
 #include <QDropEvent>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -13,6 +14,8 @@
 #include <QTimer>
 #include <algorithm>
 #include <memory>
+
+#include <spdlog/spdlog.h>
 
 #include "app/chat/chat_session.h"
 #include "app/chat/engine_client.h"
@@ -47,6 +50,8 @@ namespace vitrine::ui {
 
 namespace {
 
+constexpr int kTrashDays = 30;  ///< deleted chats stay that long
+
 QString localFile(const QMimeData* data, const QStringList& suffixes) {
   for (const QUrl& url : data->urls()) {
     if (!url.isLocalFile()) continue;
@@ -63,6 +68,7 @@ MainWindow::MainWindow(Services services, QWidget* parent)
   setAcceptDrops(true);
   setMinimumSize(420, 360);
   keepArchive();
+  emptyOldTrash();
   buildLayout();
   buildShortcuts();
   connectParts();
@@ -88,6 +94,13 @@ void MainWindow::keepArchive() {
     gone.push_back(app::toUtf8(conversation.uuid));
   }
   if (!gone.empty()) engine::ArchiveCatalog::removeConversations(app::toPath(folder), gone);
+}
+
+void MainWindow::emptyOldTrash() {
+  const QDateTime oldest = QDateTime::currentDateTime().addDays(-kTrashDays);
+  if (const auto done = m_services.store.purgeTrashOlderThan(oldest); !done) {
+    spdlog::warn("old deleted chats stay for now: {}", done.error().message);
+  }
 }
 
 MainWindow::~MainWindow() {

@@ -85,6 +85,7 @@ class MainWindow final : public QMainWindow {
 
  private:
   void keepArchive();
+  void emptyOldTrash();
   void buildLayout();
   void addPages();
   void guardRanges();

@@ -9,6 +9,8 @@
 #include <QMimeData>
 #include <QPushButton>
 #include <QScrollBar>
+#include <QSqlDatabase>
+#include <QSqlQuery>
 #include <QToolTip>
 
 #include "tests/ui/window_fixture.h"
@@ -64,6 +66,7 @@ class TestChatView final : public QObject {
   void copiesExactText();
   void titlesAreShownAsWritten();
   void deleteCanBeUndone();
+  void oldDeletedChatsGoAtTheNextStart();
   void renamesInPlace();
   void draftsStayWithTheirChat();
   void hugePasteBecomesAnAttachment();
@@ -299,6 +302,35 @@ void TestChatView::deleteCanBeUndone() {
   QCOMPARE(list->model()->rowCount(), 1);
   QVERIFY(f.window->chat()->session());
   QCOMPARE(f.window->chat()->session()->rows().size(), std::size_t(4));
+}
+
+void TestChatView::oldDeletedChatsGoAtTheNextStart() {
+  WindowFixture f;
+  const app::ConversationId fresh = f.import(chatOf({{"user", "yesterday"}}));
+  const app::ConversationId old = f.import(chatOf({{"user", "last month"}}));
+  QVERIFY(f.store->moveToTrash(fresh) && f.store->moveToTrash(old));
+  const auto start = [&f] {
+    f.window.reset();
+    f.window =
+        std::make_unique<MainWindow>(Services{f.settings, *f.store, f.engine, f.pool, f.paths});
+  };
+  start();
+  QCOMPARE(f.store->trash().size(), std::size_t(2));
+  {
+    QSqlDatabase db = QSqlDatabase::addDatabase("QSQLITE", "clock");
+    db.setDatabaseName(f.paths.database);
+    QVERIFY(db.open());
+    QSqlQuery query(db);
+    query.prepare("UPDATE conversations SET trashed = ? WHERE id = ?");
+    query.addBindValue(QDateTime::currentDateTime().addDays(-31).toMSecsSinceEpoch());
+    query.addBindValue(old);
+    QVERIFY(query.exec());
+  }
+  QSqlDatabase::removeDatabase("clock");
+  start();
+  QCOMPARE(f.store->trash().size(), std::size_t(1));
+  QCOMPARE(f.store->trash().front().id, fresh);
+  QVERIFY(f.store->messages(old).empty());
 }
 
 void TestChatView::renamesInPlace() {
