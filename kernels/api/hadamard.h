@@ -9,8 +9,8 @@
 // transformed. An INT8 cache holds transformed keys. A few elements of a key are always much larger
 // than the others and would take the steps of its scale; here they are spread over all.
 //
-// Computed by butterflies over distances 1, 2, 4 …, the factor last.
-// Source: Ashkboos et al. 2024, "QuaRot"; llama.cpp does so with quantized caches (its pull request
+// The reference takes butterflies over distances 1, 2, 4 …, the factor last; CUDA gives its bits.
+// Source: Ashkboos et al. 2024, "QuaRot"; llama.cpp has it for quantized caches (its pull request
 // 21038).
 // Tolerance of a fast kernel: 1e-6 of Σ|x| / sqrt(block) of the block.
 

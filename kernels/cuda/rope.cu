@@ -70,15 +70,17 @@ __device__ __forceinline__ void hadamard(float (&x)[kElements], int headDim) {
 }
 
 // One head of q, k or v of one row: + bias; q, k: · norm weight / rms, the rotation, and for an
-// INT8 cache the Hadamard transform; q goes back where it was, k and v go to slot position %
-// blockSize of the row's block, in the form of the cache qkv [rows, qkvDim] FP32; bias [qkvDim];
-// qNorm, kNorm [headDim]; angles [rows, pairs] a warp a head, 4 heads a block, blocks (row, head /
-// 4). A lane holds kSlots pairs, so that the rotation needs no other lane; then, by way of shared
-// memory, the elements lane, lane + 32, …. Rows at position −1 are left alone moves rows · (8 ·
-// qDim + 4 · 2 · kvDim + 2 · kvDim · element) bytes: at one row a matter of latency source: Su et
-// al. 2021; Henry et al. 2020 (QK norm); kernels/api/hadamard.h, kv_cache.h; reference:
-// kernels::reference::rope, rmsNorm, hadamard, kvAppend; abs 1e-6 + rel 1e-5, rounding and
-// quantizing exact
+// INT8 cache the Hadamard transform; q goes back where it was, k and v go to slot
+// position % blockSize of the row's block, in the form of the cache
+// qkv [rows, qkvDim] FP32; bias [qkvDim]; qNorm, kNorm [headDim]; angles [rows, pairs]
+// a warp a head, 4 heads a block, blocks (row, head / 4). A lane holds kSlots pairs, so that the
+// rotation needs no other lane; then, by way of shared memory, elements lane, lane + 32, …
+// rows at position −1 are left alone
+// moves rows · (8 · qDim + 4 · 2 · kvDim + 2 · kvDim · element) bytes: at one row a matter of
+// latency
+// source: Su et al. 2021; Henry et al. 2020 (QK norm); kernels/api/hadamard.h, kv_cache.h
+// reference: kernels::reference::rope, rmsNorm, hadamard, kvAppend; abs 1e-6 + rel 1e-5, rounding
+// and quantizing exact
 template <KvElement kElement, int kSlots>
 __global__ void __launch_bounds__(kWarps* kWarp) ropeAppendKernel(RopeAppendParams p) {
   const int row = blockIdx.x;
