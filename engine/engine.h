@@ -48,7 +48,7 @@ class Engine final {
   /// What a block holds and for whom. Ends in BlockInspected.
   RequestId inspectBlock(BlockId block);
 
-  /// Gives a conversation's cached blocks back to the pool, and what is kept on disk of it.
+  /// Gives back a conversation's blocks of the pool (a running turn's at its end) and of the disk.
   void forget(std::string conversation);
   /// The same for the pool alone: it can come back from disk.
   void release(std::string conversation);

@@ -369,7 +369,8 @@ void Scheduler::releaseBlocks(Turn& turn) {
   Sequence& sequence = turn.sequence;
   turn.restore.reset();
   if (sequence.table.empty()) return;
-  if (sequence.mode.keep) {
+  const bool keeps = sequence.mode.keep && !turn.forgotten;
+  if (keeps) {
     m_records.history.record(
         turn.request().conversation,
         std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.computed)),
@@ -377,7 +378,8 @@ void Scheduler::releaseBlocks(Turn& turn) {
   }
   const auto computed = static_cast<std::size_t>(sequence.computed);
   m_cache.end(sequence);
-  if (m_archive != nullptr && !m_lost && sequence.mode.keep && turn.request().keepOnDisk) {
+  if (turn.forgotten) m_cache.forget(turn.request().conversation);
+  if (m_archive != nullptr && !m_lost && keeps && turn.request().keepOnDisk) {
     m_archive->changed(turn.request().conversation, std::span(sequence.tokens).first(computed));
   }
 }
@@ -420,6 +422,11 @@ TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
 // ---------------------------------------------------------------- the cache, from outside
 
 void Scheduler::forget(const std::string& conversation) {
+  const auto mark = [&](const TurnPointer& turn) {
+    if (turn && turn->request().conversation == conversation) turn->forgotten = true;
+  };
+  std::ranges::for_each(m_running, mark);
+  std::ranges::for_each(m_waiting, mark);
   m_cache.forget(conversation);
   m_records.history.forget(conversation);
 }

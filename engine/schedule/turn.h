@@ -97,6 +97,7 @@ class Turn final {
 
   Sequence sequence;
   std::unique_ptr<Restore> restore;  ///< set while its beginning is read from disk
+  bool forgotten = false;            ///< its conversation was, meanwhile: nothing of it is kept
 
  private:
   bool isEnd(TokenId id) const;

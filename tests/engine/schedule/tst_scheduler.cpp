@@ -152,6 +152,33 @@ class TestScheduler : public QObject {
     QCOMPARE(f.scheduler->cache().pool().usedCount(), 0);
   }
 
+  void aConversationForgottenDuringItsTurnLeavesNothing() {
+    SchedulerFixture f(40);
+    const auto leavesBlocks = [&f] {
+      EngineSnapshot snapshot;
+      f.scheduler->describe(snapshot);
+      return std::ranges::any_of(snapshot.owners, [](const auto& owner) {
+        return owner.conversation == "gone" && owner.blocks > 0;
+      });
+    };
+    for (const bool cancelled : {true, false}) {
+      const RequestId gone = f.submit(counted(100), SchedulerFixture::greedy(20, true, "gone"));
+      f.submit(counted(60, 9), SchedulerFixture::greedy(40, true, "other"));
+      for (int i = 0; i < 3; ++i) f.scheduler->step();
+      QVERIFY(leavesBlocks());
+      f.scheduler->forget("gone");
+      if (cancelled) f.stops[gone].request_stop();
+      QVERIFY(f.drain());
+      QVERIFY2(f.problem.empty(), f.problem.c_str());
+      QVERIFY(f.outcomes[gone].report);
+      QVERIFY(!leavesBlocks());
+    }
+    // One that came after is kept as ever.
+    f.submit(counted(100), SchedulerFixture::greedy(5, true, "gone"));
+    QVERIFY(f.drain());
+    QVERIFY(leavesBlocks());
+  }
+
   void anAnswerEndsAtTheContext() {
     Scheduler::Options options;
     options.contextTokens = 40;
