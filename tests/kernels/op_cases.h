@@ -54,13 +54,13 @@ struct RopeInput {
   Floats x;
 };
 
-/// k and v of all positions are appended to an empty cache through `blockTable`, then the last
-/// `rows` positions attend.
 struct HadamardInput {
   int rows = 0, headDim = 0;
   Floats x;  // [rows, headDim]
 };
 
+/// k and v of all positions are appended to an empty cache through `blockTable`, then the last
+/// `rows` positions attend.
 struct AttentionInput {
   int rows = 0, length = 0, nHeads = 0, nKvHeads = 0, headDim = 0;
   int blockSize = 16, nBlocks = 0;

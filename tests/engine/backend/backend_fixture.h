@@ -96,4 +96,14 @@ inline std::vector<engine::TokenId> someTokens(int count, int seed) {
   return tokens;
 }
 
+/// ‖a − b‖ / ‖a‖
+inline double difference(std::span<const float> a, std::span<const float> b) {
+  double error = 0.0, size = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    error += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    size += static_cast<double>(a[i]) * a[i];
+  }
+  return std::sqrt(error / size);
+}
+
 }  // namespace vitrine::test

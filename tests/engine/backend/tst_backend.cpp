@@ -232,7 +232,7 @@ class TestBackend : public QObject {
     configureCache(*backend, *m_model, KvType::kFp16, 3);
     const auto wanted = forward(*exact, tokens, 0, blocks(3), 40);
     const auto got = forward(*backend, tokens, 0, blocks(3), 40);
-    const double relative = relativeError(got, wanted);
+    const double relative = difference(wanted, got);
     qInfo("%s: relative error %.2e", QTest::currentDataTag(), relative);
     QVERIFY2(relative <= allowed, qPrintable(QString::number(relative)));
     if (precision.weights == WeightMode::kInt8) QVERIFY(relative > 1e-5);  // it did round
@@ -249,7 +249,7 @@ class TestBackend : public QObject {
     const double usual = lossOfInt8Kv(m_model);
     const double loss = lossOfInt8Kv(edited.model);
     qInfo("relative error of INT8 KV %.2e, with large elements %.2e", usual, loss);
-    QVERIFY(usual > 1e-5);  // it did round
+    QVERIFY(usual > 1e-5);        // it did round
     QVERIFY(loss < 4.0 * usual);  // 2.1 times; 5.4 if keys are not transformed
   }
 
@@ -262,14 +262,6 @@ class TestBackend : public QObject {
     options.dFfn = 160;
     return options;
   }
-  static double relativeError(const std::vector<float>& got, const std::vector<float>& wanted) {
-    double error = 0.0, size = 0.0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      error += std::pow(static_cast<double>(got[i]) - wanted[i], 2);
-      size += std::pow(static_cast<double>(wanted[i]), 2);
-    }
-    return std::sqrt(error / size);
-  }
   /// Relative error of the logits against those of an FP16 cache.
   static double lossOfInt8Kv(const std::shared_ptr<const Model>& model) {
     const auto backend = makeBackend(kind(), model);
@@ -277,7 +269,7 @@ class TestBackend : public QObject {
     configureCache(*backend, *model, KvType::kFp16, 4);
     const auto wanted = forward(*backend, tokens, 0, blocks(4), 60);
     configureCache(*backend, *model, KvType::kInt8, 4);
-    return relativeError(forward(*backend, tokens, 0, blocks(4), 60), wanted);
+    return difference(wanted, forward(*backend, tokens, 0, blocks(4), 60));
   }
   void rows() {
     QTest::addColumn<int>("kind");

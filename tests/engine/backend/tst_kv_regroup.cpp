@@ -194,12 +194,8 @@ class TestKvRegroup : public QObject {
       if (mode == WeightMode::kInt8) precision.activations = ActivationMode::kInt8;
       const auto backend = backendWith(kind(), model, 1, KvType::kInt8, precision);
       const auto got = forward(*backend, tokens, 0, blocks(3), 40);
-      double error = 0.0, size = 0.0;
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        error += std::pow(static_cast<double>(got[i]) - exact[i], 2);
-        size += std::pow(static_cast<double>(exact[i]), 2);
-      }
-      QVERIFY2(std::sqrt(error / size) < 0.1, qPrintable(QString::number(std::sqrt(error / size))));
+      const double error = difference(exact, got);
+      QVERIFY2(error < 0.1, qPrintable(QString::number(error)));
     }
   }
 

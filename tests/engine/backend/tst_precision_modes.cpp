@@ -19,15 +19,6 @@ namespace {
 
 constexpr int kTokens = 40;
 
-double difference(std::span<const float> a, std::span<const float> b) {
-  double error = 0.0, size = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    error += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
-    size += static_cast<double>(a[i]) * a[i];
-  }
-  return std::sqrt(error / size);
-}
-
 }  // namespace
 
 class TestPrecisionModes : public QObject {
