@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
+#include "app/cli/option_values.h"
 #include "app/cli/options.h"
 #include "engine/measure/bench.h"
 #include "engine/measure/machine.h"
@@ -119,13 +120,13 @@ Command addBench(CLI::App& program) {
   options->model.addTo(*app);
   const auto addList = [app](const std::string& flag, std::vector<int>& target,
                              const std::string& help, int least) {
-    app->add_option(flag, target, help)->delimiter(',')->check(CLI::Range(least, 1 << 20));
+    app->add_option(flag, target, help)->delimiter(',')->check(between(least, 1 << 20));
   };
   addList("-p,--n-prompt", options->prompts, "prompt tokens; 0: no prefill (512)", 0);
   addList("-n,--n-gen", options->generated, "generated tokens; 0: no decode (128)", 0);
   addList("-d,--depth", options->depths, "tokens in the cache beforehand (0)", 0);
   addList("-b,--sequences", options->sequences, "sequences together (1)", 1);
-  app->add_option("-r,--repeats", options->repeats, "runs of each (5)")->check(CLI::Range(1, 1000));
+  app->add_option("-r,--repeats", options->repeats, "runs of each (5)")->check(between(1, 1000));
   app->add_flag("--json", options->json, "print a JSON array");
   return {app, [options] { return bench(*options); }};
 }

@@ -1,12 +1,12 @@
 // `calibrate`: ranges of a model's activations over texts, as a profile.
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
+#include "app/cli/option_values.h"
 #include "app/cli/options.h"
 #include "engine/measure/calibrate.h"
 #include "engine/quant/sites.h"
@@ -162,19 +162,17 @@ Command addCalibrate(CLI::App& program) {
   app->add_option("--text", options->texts, "a text of the program: " + bundledTextIds())
       ->delimiter(',')
       ->type_name("ID");
-  app->add_option("--method", options->calibration.method,
-                  "static scales by the largest value, a percentile, or the least squared error "
-                  "(max)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, ScaleMethod>{{"max", ScaleMethod::kMax},
-                                             {"percentile", ScaleMethod::kPercentile},
-                                             {"mse", ScaleMethod::kMse}},
-          CLI::ignore_case));
+  addChoice<ScaleMethod>(*app, "--method", options->calibration.method,
+                         {{"max", ScaleMethod::kMax},
+                          {"percentile", ScaleMethod::kPercentile},
+                          {"mse", ScaleMethod::kMse}},
+                         "static scales by the largest value, a percentile, or the least squared "
+                         "error (max)");
   app->add_option("--percentile", options->calibration.percentile,
                   "of --method percentile, in percent (99.99)")
-      ->check(CLI::Range(50.0, 100.0));
+      ->check(between(50.0, 100.0));
   app->add_option("--tokens", options->tokens, "most tokens of each text (8192)")
-      ->check(CLI::Range(2, 1 << 24));
+      ->check(between(2, 1 << 24));
   app->add_option("--name", options->calibration.name, "of the profile (its texts)")
       ->type_name("TEXT");
   app->add_option("-o,--output", options->output, "the profile's file")

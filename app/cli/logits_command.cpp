@@ -7,6 +7,7 @@
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
+#include "app/cli/option_values.h"
 #include "app/cli/options.h"
 #include "app/text.h"
 #include "engine/measure/distribution.h"
@@ -104,8 +105,7 @@ Command addLogits(CLI::App& program) {
   options->model.addTo(*app);
   options->text.addTo(*app, "the text, as a user's message");
   app->add_flag("--raw", options->raw, "feed the text as it is, without the chat template");
-  app->add_option("--top", options->top, "how many tokens to show (10)")
-      ->check(CLI::Range(1, 1000));
+  app->add_option("--top", options->top, "how many tokens to show (10)")->check(between(1, 1000));
   app->add_flag("--json", options->json, "print one JSON object");
   return {app, [options] { return logits(*options); }};
 }

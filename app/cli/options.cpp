@@ -7,9 +7,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <vector>
 
+#include "app/cli/option_values.h"
 #include "app/paths.h"
 #include "app/studio/bundled_texts.h"
 #include "app/text.h"
@@ -19,17 +19,6 @@ namespace vitrine::app::cli {
 using engine::ErrorCode;
 using engine::fail;
 using engine::Result;
-
-namespace {
-
-template <typename T>
-CLI::Option* addChoice(CLI::App& app, const std::string& flag, T& target,
-                       std::map<std::string, T> names, const std::string& help) {
-  return app.add_option(flag, target, help)
-      ->transform(CLI::CheckedTransformer(std::move(names), CLI::ignore_case));
-}
-
-}  // namespace
 
 void ModelOptions::addModelTo(CLI::App& app) {
   app.add_option("-m,--model", model, "GGUF file (any part of a split set)")->type_name("PATH");
@@ -46,9 +35,9 @@ void ModelOptions::addTo(CLI::App& app) {
                          "where to compute (auto)");
   app.add_option("--device", config.device,
                  "which GPU, where there are several (0); `devices` lists them")
-      ->check(CLI::Range(0, 63));
+      ->check(between(0, 63));
   app.add_option("-t,--threads", config.threads, "CPU threads (physical cores)")
-      ->check(CLI::Range(1, 1024));
+      ->check(between(1, 1024));
   addPrecisionTo(app);
   addChoice<KvType>(app, "--kv", config.cache.type,
                     {{"fp16", KvType::kFp16}, {"int8", KvType::kInt8}}, "KV cache type (fp16)");
@@ -78,7 +67,7 @@ void ModelOptions::addTo(CLI::App& app) {
   app.add_option("--kv-heads", config.kvHeads,
                  "KV heads: a multiple of the model's number (exact) or a divisor (averaged, "
                  "approximate) that divides its query heads (the model's)")
-      ->check(CLI::Range(1, 65536));
+      ->check(between(1, 65536));
   app.add_option_function<std::string>(
          "--kv-archive",
          [this](const std::string& folder) {
@@ -97,12 +86,12 @@ void ModelOptions::addTo(CLI::App& app) {
          "most that may be kept there; the least recently used goes first (2G)")
       ->type_name("BYTES");
   app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
-      ->check(CLI::Range(16, 1 << 24));
+      ->check(between(16, 1 << 24));
   addChoice<Batching>(app, "--batching", config.batching,
                       {{"continuous", Batching::kContinuous}, {"static", Batching::kStatic}},
                       "static: answers begin together, when all before have ended (continuous)");
   app.add_option("--prefill-chunk", config.prefillChunk, "most prompt tokens of one step (256)")
-      ->check(CLI::Range(1, 1 << 16));
+      ->check(between(1, 1 << 16));
 }
 
 void ModelOptions::addPrecisionTo(CLI::App& app) {
@@ -181,7 +170,7 @@ void SamplingOptions::addTo(CLI::App& app) {
   app.add_option("--frequency-penalty", frequencyPenalty, "0: off (0)");
   app.add_option("--seed", seed, "the same seed gives the same text (random)");
   app.add_option("-n,--max-tokens", maxTokens, "most tokens of an answer (no limit)")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(between(1, 1 << 24));
 }
 
 engine::SamplingParams SamplingOptions::resolve(const engine::GenerationDefaults& defaults) const {

@@ -1,11 +1,11 @@
 // `sensitivity`: which layers or kinds of matrix lose most when they alone are quantized.
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/json_output.h"
+#include "app/cli/option_values.h"
 #include "app/cli/options.h"
 #include "engine/measure/sensitivity.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -125,15 +125,11 @@ Command addSensitivity(CLI::App& program) {
   app->get_option("--weights")->description("int8 here, whatever the model's are");
   app->get_option("--context")->description("tokens of a window (512)");
   options->text.addTo(*app);
-  app->add_option("--by", options->by, "layer, part or matrix; commas between (layer,part)")
-      ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, By>{
-              {"layer", By::kLayer}, {"part", By::kPart}, {"matrix", By::kMatrix}},
-          CLI::ignore_case))
-      ->type_name("KIND,…");
+  addChoices<By>(*app, "--by", options->by,
+                 {{"layer", By::kLayer}, {"part", By::kPart}, {"matrix", By::kMatrix}},
+                 "what is quantized alone; commas between (layer,part)");
   app->add_option("--tokens", options->tokens, "most tokens of the text (2048)")
-      ->check(CLI::Range(2, 1 << 24));
+      ->check(between(2, 1 << 24));
   app->add_flag("--json", options->json, "print one JSON object");
   return {app, [options] {
             return runStoppable([&](std::stop_token stop) { return measure(*options, stop); });

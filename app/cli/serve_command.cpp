@@ -4,6 +4,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/engine_session.h"
+#include "app/cli/option_values.h"
 #include "app/cli/options.h"
 #include "app/server/api_server.h"
 
@@ -52,7 +53,7 @@ Command addServe(CLI::App& program) {
   app->add_option("--host", options->server.host, "address to listen on (127.0.0.1)");
   app->add_option("--port", options->server.port,
                   fmt::format("port; 0 picks a free one ({})", options->server.port))
-      ->check(CLI::Range(0, 65535));
+      ->check(between(0, 65535));
   app->add_option("--api-key", options->server.apiKey, "clients must send it as a bearer token");
   return {app, [options] { return serve(*options); }};
 }

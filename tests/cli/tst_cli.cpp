@@ -2,6 +2,7 @@
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 
 #include "tests/cli/cli_process.h"
 #include "tests/test_model.h"
@@ -59,6 +60,13 @@ void TestCli::wrongUseExitsWithTwo_data() {
   QTest::newRow("unknown option") << QStringList{"run", "--sing"} << QByteArray("--sing");
   QTest::newRow("unknown KV type")
       << QStringList{"run", "--kv", "int7", "-p", "x"} << QByteArray("int7");
+  QTest::newRow("KV type by number")
+      << QStringList{"run", "--kv", "1", "-p", "x"} << QByteArray("one of fp16, int8, not 1");
+  QTest::newRow("outliers") << QStringList{"run", "--outliers", "some", "-p", "x"}
+                            << QByteArray("one of none, mixed, smooth, not some");
+  QTest::newRow("what is quantized alone")
+      << QStringList{"sensitivity", "--text", "chat", "--by", "layer,head"}
+      << QByteArray("one of layer, part, matrix, not head");
   QTest::newRow("block size") << QStringList{"run", "--block-size", "17", "-p", "x"}
                               << QByteArray("17");
   QTest::newRow("budget") << QStringList{"run", "--kv-budget", "many", "-p", "x"}
@@ -99,10 +107,14 @@ void TestCli::versionAndHelpSucceed() {
   QCOMPARE(version.exitCode, 0);
   QVERIFY(version.out.contains("CUDA"));
   for (const char* name : {"chat", "run", "bench", "perplexity", "logits", "tokenize", "detokenize",
-                           "template", "inspect", "export", "import", "conversations", "serve"}) {
+                           "template", "inspect", "export", "import", "conversations", "serve",
+                           "calibrate", "sensitivity", "lab", "devices"}) {
     const CliResult help = runCli({name, "--help"});
     QCOMPARE(help.exitCode, 0);
     QVERIFY2(help.out.contains(QByteArray("vitrine-cli ") + name), help.out);
+    const bool plain = std::ranges::all_of(
+        help.out, [](char c) { return c == '\n' || static_cast<unsigned char>(c) >= ' '; });
+    QVERIFY2(plain && !help.out.contains("ENUM"), help.out);
   }
 }
 
