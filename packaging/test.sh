@@ -14,7 +14,7 @@ run_preset() {
     (cd "$root" && cmake --preset "$preset" "${configure_flags[@]}" >/dev/null)
     cmake --build "$root/build/$preset" -j "$(jobs)" --target "$@"
     say "Testing ($preset)"
-    (cd "$root" && ctest --preset "$preset")
+    (cd "$root" && ctest --preset "$preset" -j "$(jobs)")
 }
 
 configure_flags=()
