@@ -7,7 +7,7 @@
 #include "app/cli/json_output.h"
 #include "app/cli/option_values.h"
 #include "app/cli/options.h"
-#include "engine/measure/sensitivity.h"
+#include "engine/measure/keep_choice.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace vitrine::app::cli {
@@ -27,6 +27,7 @@ struct SensitivityCliOptions {
   MeasureText text;
   std::vector<By> by;
   int tokens = 2048;
+  std::uint64_t keepBytes = 0;
   bool json = false;
 };
 
@@ -90,6 +91,11 @@ Result<void> measure(const SensitivityCliOptions& options, const std::stop_token
   how.layers = options.by.empty() || asked(By::kLayer);
   how.parts = options.by.empty() || asked(By::kPart);
   how.matrices = asked(By::kMatrix);
+  if (options.keepBytes > 0 && !how.matrices && !(how.layers && how.parts)) {
+    return engine::fail(engine::ErrorCode::kInvalidArgument,
+                        "--keep-bytes chooses matrices by what was measured of layers and parts, "
+                        "or of each matrix: name both, or matrix, with --by");
+  }
   const auto make = [&](const engine::WeightPrecision& precision) {
     engine::BackendOptions backend = config.backendOptions();
     backend.precision = precision;
@@ -99,8 +105,13 @@ Result<void> measure(const SensitivityCliOptions& options, const std::stop_token
       const SensitivityReport report,
       engine::measureSensitivity(make, model->config(), tokens, how, showProgress, stop));
   clearProgress();
+  const engine::KeepChoice keep = engine::mostLossPerByte(report, options.keepBytes);
   if (options.json) {
     Json json = toJson(report);
+    if (options.keepBytes > 0) {
+      json["worth_keeping"] = {
+          {"set", keep.matrices.text()}, {"bytes", keep.bytes}, {"share_of_loss", keep.share}};
+    }
     addMode(json, config);
     printJson(json);
     return {};
@@ -112,6 +123,11 @@ Result<void> measure(const SensitivityCliOptions& options, const std::stop_token
   print("layer", report.layers);
   print("part", report.parts);
   print("matrix", report.matrices);
+  if (options.keepBytes > 0) {
+    printOut(fmt::format("\nmost loss for {:.2f} MB ({:.1f} % of it): --keep-fp {}\n",
+                         static_cast<double>(keep.bytes) / 1e6, keep.share * 100,
+                         keep.matrices.empty() ? "(nothing fits)" : keep.matrices.text()));
+  }
   return {};
 }
 
@@ -128,6 +144,15 @@ Command addSensitivity(CLI::App& program) {
   addChoices<By>(*app, "--by", options->by,
                  {{"layer", By::kLayer}, {"part", By::kPart}, {"matrix", By::kMatrix}},
                  "what is quantized alone; commas between (layer,part)");
+  app->add_option_function<std::string>(
+         "--keep-bytes",
+         [options](const std::string& given) {
+           auto bytes = parseBytes(given);
+           if (!bytes) throw CLI::ValidationError("--keep-bytes", bytes.error().message);
+           options->keepBytes = *bytes;
+         },
+         "also name what is best kept in FP16 for this memory, such as 10M")
+      ->type_name("BYTES");
   app->add_option("--tokens", options->tokens, "most tokens of the text (2048)")
       ->check(between(2, 1 << 24));
   app->add_flag("--json", options->json, "print one JSON object");

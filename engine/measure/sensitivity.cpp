@@ -125,12 +125,4 @@ Result<SensitivityReport> measureSensitivity(const BackendMaker& make, const Mod
   return report;
 }
 
-MatrixSet mostSensitiveLayers(const SensitivityReport& report, int count) {
-  MatrixSet set;
-  for (std::size_t i = 0; i < report.layers.size() && static_cast<int>(i) < count; ++i) {
-    for (const auto& item : report.layers[i].quantized.items()) set.add(item.layer, item.part);
-  }
-  return set;
-}
-
 }  // namespace vitrine::engine

@@ -55,7 +55,4 @@ Result<SensitivityReport> measureSensitivity(const BackendMaker& make, const Mod
                                              const Progress& progress = {},
                                              std::stop_token stop = {});
 
-/// The `count` most sensitive layers of a report.
-MatrixSet mostSensitiveLayers(const SensitivityReport& report, int count);
-
 }  // namespace vitrine::engine

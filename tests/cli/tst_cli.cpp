@@ -64,9 +64,6 @@ void TestCli::wrongUseExitsWithTwo_data() {
       << QStringList{"run", "--kv", "1", "-p", "x"} << QByteArray("one of fp16, int8, not 1");
   QTest::newRow("outliers") << QStringList{"run", "--outliers", "some", "-p", "x"}
                             << QByteArray("one of none, mixed, smooth, not some");
-  QTest::newRow("what is quantized alone")
-      << QStringList{"sensitivity", "--text", "chat", "--by", "layer,head"}
-      << QByteArray("one of layer, part, matrix, not head");
   QTest::newRow("block size") << QStringList{"run", "--block-size", "17", "-p", "x"}
                               << QByteArray("17");
   QTest::newRow("budget") << QStringList{"run", "--kv-budget", "many", "-p", "x"}

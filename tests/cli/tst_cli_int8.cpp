@@ -109,6 +109,10 @@ void TestCliInt8::wrongUseExitsWithTwo_data() {
       << QByteArray("--llama-logits");
   QTest::newRow("kind of sensitivity")
       << QStringList{"sensitivity", "--text", "chat", "--by", "word"} << QByteArray("word");
+  QTest::newRow("memory for what was not measured")
+      << QStringList{"sensitivity", "-m",    model(),        "--text", "chat",
+                     "--by",        "layer", "--keep-bytes", "5M"}
+      << QByteArray("--keep-bytes");
 }
 
 void TestCliInt8::wrongUseExitsWithTwo() {
@@ -254,9 +258,13 @@ void TestCliInt8::severalModesShareAReference() {
 void TestCliInt8::sensitivityRanksLayersAndParts() {
   const CliResult result =
       runCli(QStringList{"sensitivity", "-m", model(), "--text", "chat", "--tokens", "48", "-c",
-                         "48", "--json", "--weight-scales", "tensor"});
+                         "48", "--json", "--weight-scales", "tensor", "--keep-bytes", "5M"});
   QVERIFY2(result.exitCode == 0, result.err);
   const QJsonObject json = result.json();
+  const QJsonObject keep = json["worth_keeping"].toObject();
+  QVERIFY(!keep["set"].toString().isEmpty());
+  QVERIFY(keep["bytes"].toDouble() > 4e6 && keep["bytes"].toDouble() <= 5 * 1024 * 1024);
+  QVERIFY(keep["share_of_loss"].toDouble() > 0.0 && keep["share_of_loss"].toDouble() < 1.0);
   QCOMPARE(json["weight_scales"].toString(), QString("tensor"));
   QVERIFY(json["all"].toObject()["kl_mean"].toDouble() > 0.0);
   const QHash<QString, qsizetype> sizes = {{"layers", 30}, {"parts", 8}, {"matrices", 0}};

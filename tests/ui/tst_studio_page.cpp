@@ -246,7 +246,21 @@ class TestStudioPage : public QObject {
     scene.click("keepLayers");
     QVERIFY(scene.waitUntilSettled());
     QCOMPARE(running().keep.size(), 2 * engine::kLayerParts);
-    QVERIFY(running().keep == engine::mostSensitiveLayers(*report, 2));
+    const engine::KeepChoice twoLayers = engine::mostSensitiveLayers(*report, 2);
+    QVERIFY(running().keep == twoLayers.matrices);
+    QVERIFY(scene.waitForEnd());
+    QVERIFY2(page.sensitivity()->gainText().contains("Measured: KL"), qPrintable(scene.fault()));
+    // The same bytes, spent on single matrices.
+    auto* keepBy = scene.find<SegmentedSwitch>("keepBy");
+    QTest::mouseClick(keepBy, Qt::LeftButton, {}, keepBy->choiceRect(1).center());
+    QVERIFY2(page.sensitivity()->keepText().contains(" v"),
+             qPrintable(page.sensitivity()->keepText()));
+    QVERIFY(page.sensitivity()->gainText().isEmpty());
+    for (const auto& bar : page.sensitivity()->layers()->bars()) QVERIFY(!bar.marked);
+    scene.click("keepLayers");
+    QVERIFY(scene.waitUntilSettled());
+    QVERIFY(running().keep == engine::mostLossPerByte(*report, twoLayers.bytes).matrices);
+    QVERIFY(running().keep != twoLayers.matrices);
     QVERIFY(scene.waitForEnd());
     QVERIFY2(page.sensitivity()->gainText().contains("Measured: KL"), qPrintable(scene.fault()));
     scene.grabAll("model");

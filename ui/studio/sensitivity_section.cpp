@@ -5,6 +5,7 @@
 #include <QSpinBox>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <map>
 
 #include "app/text.h"
 #include "ui/common/format.h"
@@ -29,6 +30,28 @@ QString rowText(const SensitivityRow& row, const QString& name) {
   return SensitivitySection::tr("%1 alone: KL %2 (p99 %3), top-1 %4, saves %5")
       .arg(name, klText(row.klMean), klText(row.klP99), percentText(row.top1Agreement),
            bytesText(row.bytesSaved));
+}
+
+/// "29, 11, 18": the most sensitive layers.
+QString layersText(const engine::SensitivityReport& report, int count) {
+  constexpr int kNamed = 12;
+  QStringList names;
+  for (int i = 0; i < std::min({count, kNamed, int(report.layers.size())}); ++i) {
+    names << toQString(report.layers[std::size_t(i)].name);
+  }
+  if (count > kNamed) names << QStringLiteral("…");
+  return names.join(QStringLiteral(", "));
+}
+
+/// "25 v, 12 down": how many of each kind.
+QString kindsText(const engine::MatrixSet& matrices) {
+  std::map<engine::MatrixPart, int> counts;
+  for (const auto& item : matrices.items()) ++counts[item.part];
+  QStringList kinds;
+  for (const auto& [part, count] : counts) {
+    kinds << QStringLiteral("%1 %2").arg(count).arg(toQString(engine::toString(part)));
+  }
+  return kinds.join(QStringLiteral(", "));
 }
 
 }  // namespace
@@ -113,15 +136,24 @@ SensitivitySection::SensitivitySection(StudioState& state, QWidget* parent)
   QWidget* keepCard = keepColumn->parentWidget();
   auto* keepRow = new QHBoxLayout;
   keepRow->setSpacing(10);
-  keepRow->addWidget(new PlainLabel(tr("Keep the"), LabelStyle::kBody, keepCard));
+  keepRow->addWidget(new PlainLabel(tr("For the memory of"), LabelStyle::kBody, keepCard));
   m_count = new QSpinBox(keepCard);
   m_count->setObjectName("keepCount");
   m_count->setRange(1, 1);
-  m_count->setAccessibleName(tr("How many layers stay FP16"));
+  m_count->setAccessibleName(tr("How many layers' memory is spent on FP16"));
   m_count->setMinimumWidth(theme.px(64));
   keepRow->addWidget(m_count);
-  keepRow->addWidget(
-      new PlainLabel(tr("most sensitive layers in FP16"), LabelStyle::kBody, keepCard));
+  keepRow->addWidget(new PlainLabel(tr("layers, keep"), LabelStyle::kBody, keepCard));
+  m_keepBy = new SegmentedSwitch(
+      tr("What stays FP16"),
+      {{tr("whole layers"), tr("The most sensitive layers")},
+       {tr("single matrices"),
+        tr("Those that lose most a byte; often twice the gain for the same memory")}},
+      keepCard);
+  m_keepBy->setObjectName("keepBy");
+  m_keepBy->setCompact(true);
+  m_keepBy->setCurrent(0);
+  keepRow->addWidget(m_keepBy);
   keepRow->addStretch(1);
   m_keep = new QPushButton(tr("Keep in FP16"), keepCard);
   m_keep->setObjectName("keepLayers");
@@ -146,10 +178,15 @@ SensitivitySection::SensitivitySection(StudioState& state, QWidget* parent)
     m_order->setCurrent(index);
     showBars();
   });
-  connect(m_count, &QSpinBox::valueChanged, this, [this] {
+  const auto chooseAgain = [this] {
     m_gainText->hide();
     showBars();
     updateKeep();
+  };
+  connect(m_count, &QSpinBox::valueChanged, this, chooseAgain);
+  connect(m_keepBy, &SegmentedSwitch::chosen, this, [this, chooseAgain](int index) {
+    m_keepBy->setCurrent(index);
+    chooseAgain();
   });
   for (BarChart* chart : {m_layers, m_parts}) {
     connect(chart, &BarChart::pointed, m_pointed, &QLabel::setText);
@@ -234,7 +271,7 @@ void SensitivitySection::takeReport(const engine::SensitivityReport& report) {
 void SensitivitySection::showBars() {
   QVector<BarChart::Bar> layers, parts;
   if (m_hasReport) {
-    const int kept = m_count->value();
+    const int kept = keepsMatrices() ? 0 : m_count->value();
     for (std::size_t i = 0; i < m_report.layers.size(); ++i) {
       const SensitivityRow& row = m_report.layers[i];
       const QString name = toQString(row.name);
@@ -255,33 +292,35 @@ void SensitivitySection::showBars() {
   m_parts->setBars(std::move(parts));
 }
 
-engine::MatrixSet SensitivitySection::kept() const {
-  return engine::mostSensitiveLayers(m_report, m_count->value());
+bool SensitivitySection::keepsMatrices() const {
+  return m_keepBy->current() == 1;
+}
+
+engine::KeepChoice SensitivitySection::kept() const {
+  const engine::KeepChoice layers = engine::mostSensitiveLayers(m_report, m_count->value());
+  return keepsMatrices() ? engine::mostLossPerByte(m_report, layers.bytes) : layers;
 }
 
 void SensitivitySection::updateKeep() {
   if (!m_hasReport) {
     m_keepText->setText(
-        tr("Measure first: then the layers that lose most can stay FP16 with one "
-           "click, with what that brings and takes."));
+        tr("Measure first: then what loses most can stay FP16 with one click, with what that "
+           "brings and takes."));
     return;
   }
-  quint64 bytes = 0;
-  double share = 0, whole = 0;
-  QStringList names;
-  for (std::size_t i = 0; i < m_report.layers.size(); ++i) {
-    const SensitivityRow& row = m_report.layers[i];
-    whole += row.klMean;
-    if (int(i) >= m_count->value()) continue;
-    bytes += row.bytesSaved;
-    share += row.klMean;
-    if (names.size() < 12) names << toQString(row.name);
-  }
-  if (m_count->value() > names.size()) names << QStringLiteral("…");
-  m_keepText->setText(tr("Layers %1 (hatched): %2 of what the layers lose alone; takes %3 more. "
-                         "Keeping them switches the model and measures the gain on the same text.")
-                          .arg(names.join(QStringLiteral(", ")),
-                               percentText(whole > 0 ? share / whole : 0), bytesText(bytes)));
+  const engine::KeepChoice choice = kept();
+  const QString what =
+      keepsMatrices()
+          ? tr("%1 matrices (%2): about %3 of what all lose alone, as far as layers and kinds "
+               "tell; takes %4 more.")
+                .arg(QString::number(choice.matrices.size()), kindsText(choice.matrices),
+                     percentText(choice.share), bytesText(choice.bytes))
+          : tr("Layers %1 (hatched): %2 of what the layers lose alone; takes %3 more.")
+                .arg(layersText(m_report, m_count->value()), percentText(choice.share),
+                     bytesText(choice.bytes));
+  m_keepText->setText(
+      what + QLatin1Char(' ') +
+      tr("Keeping them switches the model and measures the gain on the same text."));
 }
 
 void SensitivitySection::updateButtons() {
@@ -293,20 +332,20 @@ void SensitivitySection::updateButtons() {
 
 void SensitivitySection::keep() {
   engine::WeightPrecision precision = m_measured.precision;
-  precision.keep = kept();
+  precision.keep = kept().matrices;
   app::studio::LossJob job;
   job.model = m_state.model();
   job.reference = m_state.referenceConfig();
   engine::EngineConfig config = m_measured;
   job.modes.push_back({tr("Everything in INT8"), config});
   config.precision.keep = precision.keep;
-  job.modes.push_back({tr("With kept layers"), config});
+  job.modes.push_back({tr("With what is kept"), config});
   job.text = m_readText;
   job.mostTokens = m_tokens->value();
   m_state.begin(StudioState::Job::kGain);
   m_state.session().measureLoss(std::move(job));
   m_state.use(precision);
-  Toast::of(this)->showMessage(tr("The next turn runs with these layers in FP16."));
+  Toast::of(this)->showMessage(tr("The next turn runs with these in FP16."));
 }
 
 void SensitivitySection::takeGain(const std::vector<app::studio::LossRow>& rows) {

@@ -3,7 +3,7 @@
 #include <QWidget>
 
 #include "app/studio/studio_session.h"
-#include "engine/measure/sensitivity.h"
+#include "engine/measure/keep_choice.h"
 
 class QPushButton;
 class QSpinBox;
@@ -16,8 +16,8 @@ class SegmentedSwitch;
 class StudioState;
 class TextPicker;
 
-/// What INT8 costs in each layer and each kind of matrix alone, and keeping the worst layers in
-/// FP16: what it brings back is measured, what it takes is shown.
+/// What INT8 costs in each layer and each kind of matrix alone, and keeping the worst in FP16,
+/// whole layers or single matrices: what it brings back is measured, what it takes is shown.
 class SensitivitySection final : public QWidget {
   Q_OBJECT
  public:
@@ -30,7 +30,7 @@ class SensitivitySection final : public QWidget {
   BarChart* layers() const { return m_layers; }
   BarChart* parts() const { return m_parts; }
   TextPicker* text() const { return m_text; }
-  /// What the k most sensitive layers would bring and take.
+  /// What would be kept, and what that brings and takes.
   QString keepText() const;
   QString gainText() const;
 
@@ -43,14 +43,15 @@ class SensitivitySection final : public QWidget {
   void updateKeep();
   void updateButtons();
   void keep();
-  engine::MatrixSet kept() const;
+  bool keepsMatrices() const;
+  engine::KeepChoice kept() const;
   /// What is done to the matrices: the wanted precision in INT8, else W8A8.
   engine::WeightPrecision measuredPrecision() const;
 
   StudioState& m_state;
   TextPicker* m_text;
   QSpinBox *m_tokens, *m_count;
-  SegmentedSwitch *m_mode, *m_order;
+  SegmentedSwitch *m_mode, *m_order, *m_keepBy;
   BarChart *m_layers, *m_parts;
   PlainLabel *m_summary, *m_pointed, *m_keepText, *m_gainText;
   QPushButton *m_start, *m_keep;

@@ -1,7 +1,7 @@
 // Which layers lose most when they alone are quantized, against evaluations made here.
 #include <QtTest>
 
-#include "engine/measure/sensitivity.h"
+#include "engine/measure/keep_choice.h"
 #include "tests/engine/backend/backend_fixture.h"
 
 using namespace vitrine::engine;
@@ -82,15 +82,51 @@ class TestSensitivity : public QObject {
     }
   }
 
-  void theMostSensitiveAreTheFirst() {
+  void theMostSensitiveLayersAreKept() {
     const auto report = measured(m_options);
-    QVERIFY(mostSensitiveLayers(report, 0).empty());
-    const MatrixSet two = mostSensitiveLayers(report, 2);
-    QCOMPARE(two.size(), 2 * kLayerParts);
+    QVERIFY(mostSensitiveLayers(report, 0).matrices.empty());
+    const KeepChoice two = mostSensitiveLayers(report, 2);
+    QCOMPARE(two.matrices.size(), 2 * kLayerParts);
     for (int i = 0; i < 2; ++i) {
-      QVERIFY(two.containsLayer(std::stoi(report.layers[static_cast<std::size_t>(i)].name)));
+      const SensitivityRow& row = report.layers[static_cast<std::size_t>(i)];
+      QVERIFY(two.matrices.containsLayer(std::stoi(row.name)));
     }
-    QCOMPARE(mostSensitiveLayers(report, 99).size(), 3 * kLayerParts);
+    QCOMPARE(two.bytes, report.layers[0].bytesSaved + report.layers[1].bytesSaved);
+    QVERIFY(two.share > 2.0 / 3 && two.share < 1);
+    const KeepChoice all = mostSensitiveLayers(report, 99);
+    QCOMPARE(all.matrices.size(), 3 * kLayerParts);
+    QVERIFY(std::abs(all.share - 1) < 1e-12);
+  }
+
+  // Small and lossy before large and lossy; what does not fit is passed over.
+  void matricesAreChosenByLossPerByte() {
+    SensitivityReport report;
+    const auto row = [](const char* name, double loss, std::uint64_t bytes) {
+      SensitivityRow made;
+      made.name = name;
+      made.quantized = valueOf(MatrixSet::parse(name, 3));
+      made.klMean = loss;
+      made.bytesSaved = bytes;
+      return made;
+    };
+    QVERIFY(mostLossPerByte(report, 1000).matrices.empty());
+    report.matrices = {row("output", 6, 600), row("0.down", 4, 100), row("1.v", 2, 10),
+                       row("2.q", 1, 50)};
+    QCOMPARE(mostLossPerByte(report, 9).matrices.text(), std::string());
+    const KeepChoice some = mostLossPerByte(report, 159);
+    QCOMPARE(some.matrices, valueOf(MatrixSet::parse("0.down,1.v", 3)));
+    QCOMPARE(some.bytes, std::uint64_t{110});
+    QVERIFY(std::abs(some.share - 6.0 / 13) < 1e-12);
+    QCOMPARE(mostLossPerByte(report, 60).matrices, valueOf(MatrixSet::parse("1.v,2.q", 3)));
+
+    // From layers and kinds: 2.v loses 3 · 2 / 3 for 10 bytes, 2.down 3 · 1 / 3 for 20.
+    report.matrices.clear();
+    report.layers = {row("2", 3, 30), row("0", 1.5, 30), row("1", 0.3, 30)};
+    report.parts = {row("*.v", 2, 30), row("*.down", 1, 60), row("output", 0.1, 500)};
+    const KeepChoice guessed = mostLossPerByte(report, 40);
+    QCOMPARE(guessed.matrices, valueOf(MatrixSet::parse("0.v,2.v,2.down", 3)));
+    QCOMPARE(guessed.bytes, std::uint64_t{40});
+    QVERIFY(std::abs(guessed.share - (2 + 1 + 1) / 4.9) < 1e-12);
   }
 
   void progressNamesWhatIsMeasuredAndRises() {
