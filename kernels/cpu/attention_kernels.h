@@ -99,6 +99,25 @@ Source<float> widen(const Source<E>& from, int nBlocks, int headDim, float* k, f
   return s;
 }
 
+/// Asks for memory before it is read. A head's part of a block is a kilobyte or two, and the next
+/// block lies far away: too short for the processor to foresee, so it would wait at each.
+template <typename E>
+inline void ask(const E* first, std::ptrdiff_t stride, std::ptrdiff_t end) {
+  constexpr std::ptrdiff_t kLine = 64 / sizeof(E);
+  const std::ptrdiff_t step = stride < kLine ? kLine : stride;
+  for (std::ptrdiff_t i = 0; i < end; i += step) __builtin_prefetch(first + i);
+}
+
+/// K of the blocks [begin, end) of 16 positions.
+template <typename E>
+inline void askForKeys(const Source<E>& s, int begin, int end, int headDim) {
+  for (int b = begin; b < end; ++b) ask(s.k[b], s.kStride, headDim * s.kStride);
+}
+template <typename E>
+inline void askForValues(const Source<E>& s, int begin, int end) {
+  for (int b = begin; b < end; ++b) ask(s.v[b], 1, 16 * s.vStride);
+}
+
 /// Scores of R rows at N · 16 positions. q [R, headDim].
 template <typename E, int R, int N>
 inline void scoreBlocks(const Source<E>& s, int b, const float* q, int headDim, float* scores) {
@@ -125,9 +144,16 @@ inline void scoreBlocks(const Source<E>& s, int b, const float* q, int headDim, 
 
 template <typename E, int R>
 inline void scoreRows(const Source<E>& s, int nBlocks, const float* q, int headDim, float* scores) {
+  constexpr int kVectors = Simd::kAttendVectors;
+  constexpr bool kFromCache = sizeof(E) < sizeof(float);  // FP32 was widened just before
   int b = 0;
-  for (; b + Simd::kAttendVectors <= nBlocks; b += Simd::kAttendVectors) {
-    scoreBlocks<E, R, Simd::kAttendVectors>(s, b, q, headDim, scores);
+  if constexpr (kFromCache) askForKeys(s, 0, smaller(kVectors, nBlocks), headDim);
+  for (; b + kVectors <= nBlocks; b += kVectors) {
+    if constexpr (kFromCache) {
+      askForKeys(s, b + kVectors, smaller(b + 2 * kVectors, nBlocks), headDim);
+      askForValues(s, b, b + kVectors);
+    }
+    scoreBlocks<E, R, kVectors>(s, b, q, headDim, scores);
   }
   for (; b < nBlocks; ++b) scoreBlocks<E, R, 1>(s, b, q, headDim, scores);
 }
