@@ -101,6 +101,7 @@ QWidget* CalibrateDialog::makeTexts() {
     side->addWidget(new PlainLabel(title, LabelStyle::kHeading, place));
     auto* list = new QListWidget(place);
     list->setObjectName(name);
+    list->setProperty("kind", "checks");
     list->setAccessibleName(title);
     list->setFixedHeight(theme.px(kListHeight));
     list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

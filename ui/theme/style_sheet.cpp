@@ -186,6 +186,8 @@ QSpinBox::down-arrow:disabled, QDoubleSpinBox::up-arrow:off, QDoubleSpinBox::up-
 QDoubleSpinBox::down-arrow:off, QDoubleSpinBox::down-arrow:disabled { image: none; }
 QListWidget::item {
   border: 1px solid transparent; border-radius: §6; padding: 0 §8; color: $muted; }
+QListWidget[kind="checks"]::item { padding: 0; color: $text; }
+QListWidget[kind="checks"]::item:disabled { color: $faint; }
 QListWidget::item:hover { background: $hoverRaised; }
 QListWidget::item:selected { background: $raised; color: $text; }
 QListWidget::item:focus { border: 1px solid $accent; }
