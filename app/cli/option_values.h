@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "app/cli/options.h"
 
 namespace vitrine::app::cli {
 
@@ -14,9 +17,9 @@ using Choices = std::vector<std::pair<std::string, T>>;
 
 /// "token, channel"
 template <typename T>
-std::string wordsOf(const Choices<T>& choices, const std::string& between) {
+std::string wordsOf(const Choices<T>& choices, const std::string& separator) {
   std::string words;
-  for (const auto& [word, value] : choices) words += (words.empty() ? "" : between) + word;
+  for (const auto& [word, value] : choices) words += (words.empty() ? "" : separator) + word;
   return words;
 }
 
@@ -59,6 +62,21 @@ CLI::Option* addChoices(CLI::App& app, const std::string& flag, std::vector<T>& 
           help)
       ->delimiter(',')
       ->type_name(words);
+}
+
+/// Adds an option that takes a size in memory, as parseBytes() reads it.
+inline CLI::Option* addBytes(CLI::App& app, const std::string& flag, std::uint64_t& target,
+                             const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          flag,
+          [flag, &target](const std::string& given) {
+            const auto bytes = parseBytes(given);
+            if (!bytes) throw CLI::ValidationError(flag, bytes.error().message);
+            target = *bytes;
+          },
+          help)
+      ->type_name("BYTES");
 }
 
 /// A number from `least` to `most`; only an error names them.

@@ -55,15 +55,8 @@ void ModelOptions::addTo(CLI::App& app) {
                    ? std::string()
                    : "must be a multiple of 16 from 16 to 256, not " + text;
       });
-  app.add_option_function<std::string>(
-         "--kv-budget",
-         [this](const std::string& text) {
-           auto bytes = parseBytes(text);
-           if (!bytes) throw CLI::ValidationError("--kv-budget", bytes.error().message);
-           config.cache.budgetBytes = *bytes;
-         },
-         "memory for the KV cache, such as 512M (a share of what is free)")
-      ->type_name("BYTES");
+  addBytes(app, "--kv-budget", config.cache.budgetBytes,
+           "memory for the KV cache, such as 512M (a share of what is free)");
   app.add_option("--kv-heads", config.kvHeads,
                  "KV heads: a multiple of the model's number (exact) or a divisor (averaged, "
                  "approximate) that divides its query heads (the model's)")
@@ -76,15 +69,8 @@ void ModelOptions::addTo(CLI::App& app) {
          },
          "keep the KV of conversations in this folder, or off (off; chat: the cache folder)")
       ->type_name("DIR|off");
-  app.add_option_function<std::string>(
-         "--kv-archive-limit",
-         [this](const std::string& text) {
-           auto bytes = parseBytes(text);
-           if (!bytes) throw CLI::ValidationError("--kv-archive-limit", bytes.error().message);
-           config.archive.limitBytes = *bytes;
-         },
-         "most that may be kept there; the least recently used goes first (2G)")
-      ->type_name("BYTES");
+  addBytes(app, "--kv-archive-limit", config.archive.limitBytes,
+           "most that may be kept there; the least recently used goes first (2G)");
   app.add_option("-c,--context", config.contextTokens, "tokens of context (the model's)")
       ->check(between(16, 1 << 24));
   addChoice<Batching>(app, "--batching", config.batching,

@@ -144,15 +144,8 @@ Command addSensitivity(CLI::App& program) {
   addChoices<By>(*app, "--by", options->by,
                  {{"layer", By::kLayer}, {"part", By::kPart}, {"matrix", By::kMatrix}},
                  "what is quantized alone; commas between (layer,part)");
-  app->add_option_function<std::string>(
-         "--keep-bytes",
-         [options](const std::string& given) {
-           auto bytes = parseBytes(given);
-           if (!bytes) throw CLI::ValidationError("--keep-bytes", bytes.error().message);
-           options->keepBytes = *bytes;
-         },
-         "also name what is best kept in FP16 for this memory, such as 10M")
-      ->type_name("BYTES");
+  addBytes(*app, "--keep-bytes", options->keepBytes,
+           "also name what is best kept in FP16 for this memory, such as 10M");
   app->add_option("--tokens", options->tokens, "most tokens of the text (2048)")
       ->check(between(2, 1 << 24));
   app->add_flag("--json", options->json, "print one JSON object");

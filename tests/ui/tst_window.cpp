@@ -65,6 +65,7 @@ class Heartbeat final : public QObject {
   int m_beats = 0;
 };
 
+/// The loop may be away for at most this long while a model loads or an answer streams.
 constexpr double kLongestBlockMs = 100;
 constexpr int kTurnMs = 120000;
 
