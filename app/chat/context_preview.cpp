@@ -128,12 +128,9 @@ void ContextPreview::look(const ChatSession& session, const QString& draft) {
       plan.outlook.options.push_back(std::move(option));
       plan.requests.push_back(std::move(request));
     }
-    QMetaObject::invokeMethod(
-        this,
-        [this, call, plan = std::move(plan)]() mutable {
-          if (call == m_call) take(std::move(plan));
-        },
-        Qt::QueuedConnection);
+    m_mailbox.post([this, call, plan = std::move(plan)]() mutable {
+      if (call == m_call) take(std::move(plan));
+    });
   });
 }
 

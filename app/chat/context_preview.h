@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "engine/engine_types.h"
 
 namespace vitrine::app {
@@ -66,6 +67,7 @@ class ContextPreview final : public QObject {
   void dropForecasts();
 
   EngineClient& m_engine;
+  Mailbox m_mailbox{this};
   QThreadPool m_pool;  // one thread
   quint64 m_call = 0;
   bool m_planning = false;

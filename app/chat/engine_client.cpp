@@ -154,9 +154,7 @@ void EngineClient::receive(const Event& event) {
   m_waiting.push_back(event);
   if (!m_deliveryDue) {
     m_deliveryDue = true;
-    // By name: the call is then allocated and freed inside Qt alone. A typed one is made in our
-    // code, where ThreadSanitizer cannot see that Qt's queue (not instrumented) hands it over.
-    QMetaObject::invokeMethod(this, "scheduleDelivery", Qt::QueuedConnection);
+    m_mailbox.post([this] { scheduleDelivery(); });
   }
 }
 

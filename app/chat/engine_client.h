@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "app/server/event_router.h"
 #include "engine/engine.h"
 
@@ -91,13 +92,14 @@ class EngineClient final : public QObject {
 
  private:
   void receive(const engine::Event& event);  // engine's thread
-  Q_INVOKABLE void scheduleDelivery();
+  void scheduleDelivery();
   void deliver();
   void dispatch(const engine::Event& event);
   void setLoading(engine::RequestId id);
   void noteBusy();
 
   EventRouter m_router;
+  Mailbox m_mailbox{this};
   std::mutex m_mutex;
   std::vector<engine::Event> m_waiting;  // guarded by m_mutex
   bool m_deliveryDue = false;            // guarded by m_mutex

@@ -14,18 +14,13 @@ LabSession::~LabSession() {
   if (m_thread.joinable()) m_thread.join();
 }
 
-template <typename Call>
-void LabSession::post(Call call) {
-  QMetaObject::invokeMethod(this, std::move(call), Qt::QueuedConnection);
-}
-
 void LabSession::run(std::function<void(std::stop_token)> work) {
   m_running = true;
   emit runningChanged(true);
   if (m_thread.joinable()) m_thread.join();  // it has ended: its last words were heard
   m_thread = std::jthread([this, work = std::move(work)](std::stop_token stop) {
     work(std::move(stop));
-    post([this] {
+    m_mailbox.post([this] {
       m_running = false;
       emit runningChanged(false);
     });
@@ -38,7 +33,8 @@ void LabSession::stop() {
 
 void LabSession::fail(const engine::Error& error) {
   const bool stopped = error.code == engine::ErrorCode::kCancelled;
-  post([this, text = stopped ? QString() : toQString(error.message)] { emit failed(text); });
+  m_mailbox.post(
+      [this, text = stopped ? QString() : toQString(error.message)] { emit failed(text); });
 }
 
 void LabSession::start(LabPlan plan) {
@@ -51,17 +47,19 @@ void LabSession::start(LabPlan plan) {
       if (progress.row == lastRow && now - last < std::chrono::milliseconds(100)) return;
       last = now;
       lastRow = progress.row;
-      post([this, progress] { emit progressed(progress); });
+      m_mailbox.post([this, progress] { emit progressed(progress); });
     };
-    listener.rowFinished = [&](const LabRow& row) { post([this, row] { emit rowFinished(row); }); };
+    listener.rowFinished = [&](const LabRow& row) {
+      m_mailbox.post([this, row] { emit rowFinished(row); });
+    };
     listener.rowFailed = [&](const std::string& id, const engine::Error& error) {
-      post([this, id = toQString(id), text = toQString(error.message)] {
+      m_mailbox.post([this, id = toQString(id), text = toQString(error.message)] {
         emit rowFailed(id, text);
       });
     };
     auto report = runLab(plan, listener, stop);
     if (!report) return fail(report.error());
-    post([this, report = std::move(*report)] { emit finished(report); });
+    m_mailbox.post([this, report = std::move(*report)] { emit finished(report); });
   });
 }
 
@@ -79,12 +77,12 @@ void LabSession::startLoad(const std::filesystem::path& model, const engine::Eng
       level.requests = std::max(spec.requests, levels[i]);
       const auto result = runLoad(**lab, level, stop, [&](double share) {
         const double whole = (double(i) + share) / double(levels.size());
-        post([this, whole] { emit loadProgressed(whole); });
+        m_mailbox.post([this, whole] { emit loadProgressed(whole); });
       });
       if (!result) return fail(result.error());
       curve.levels.push_back(*result);
       markKnee(curve);
-      post([this, curve] { emit loadMeasured(curve); });
+      m_mailbox.post([this, curve] { emit loadMeasured(curve); });
     }
   });
 }

@@ -7,6 +7,7 @@
 
 #include "app/lab/lab_runner.h"
 #include "app/lab/load_generator.h"
+#include "app/mailbox.h"
 
 namespace vitrine::app::lab {
 
@@ -41,10 +42,9 @@ class LabSession final : public QObject {
  private:
   void run(std::function<void(std::stop_token)> work);
   void fail(const engine::Error& error);
-  template <typename Call>
-  void post(Call call);
 
   bool m_running = false;
+  Mailbox m_mailbox{this};
   std::jthread m_thread;  // last: it is joined before the rest goes
 };
 

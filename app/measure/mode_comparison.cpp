@@ -77,21 +77,17 @@ void ModeComparison::run(const ComparisonRequest& request, std::stop_token stop)
   const auto progress = [&](double fraction) {
     const int percent = static_cast<int>(fraction * 100);
     if (percent == std::exchange(shown, percent)) return;
-    QMetaObject::invokeMethod(
-        this, [this, fraction] { emit progressed(fraction); }, Qt::QueuedConnection);
+    m_mailbox.post([this, fraction] { emit progressed(fraction); });
   };
   const auto report = compare(request, progress, stop);
-  QMetaObject::invokeMethod(
-      this,
-      [this, report] {
-        m_running = false;
-        if (report) {
-          emit finished(*report);
-        } else {
-          emit failed(report.error());
-        }
-      },
-      Qt::QueuedConnection);
+  m_mailbox.post([this, report] {
+    m_running = false;
+    if (report) {
+      emit finished(*report);
+    } else {
+      emit failed(report.error());
+    }
+  });
 }
 
 }  // namespace vitrine::app

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "engine/engine_types.h"
 #include "engine/measure/evaluate.h"
 
@@ -47,6 +48,7 @@ class ModeComparison final : public QObject {
   void run(const ComparisonRequest& request, std::stop_token stop);
 
   bool m_running = false;
+  Mailbox m_mailbox{this};
   std::jthread m_thread;  // last: joins before the rest goes
 };
 

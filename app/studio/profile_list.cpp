@@ -36,21 +36,17 @@ void ProfileList::refresh() {
     for (const CalibrationStore::Entry& entry : CalibrationStore(folder).list()) {
       if (entry.profile) profiles.push_back(entry.profile);
     }
-    // Dies with this object, which outlives the thread.
-    QMetaObject::invokeMethod(
-        this,
-        [this, profiles = std::move(profiles)]() mutable {
-          m_reading = false;
-          const bool same = std::equal(
-              profiles.begin(), profiles.end(), m_profiles.begin(), m_profiles.end(),
-              [](const auto& a, const auto& b) { return a->id == b->id && a->name == b->name; });
-          if (!same) {
-            m_profiles = std::move(profiles);
-            emit changed();
-          }
-          if (std::exchange(m_again, false)) refresh();
-        },
-        Qt::QueuedConnection);
+    m_mailbox.post([this, profiles = std::move(profiles)]() mutable {
+      m_reading = false;
+      const bool same = std::equal(
+          profiles.begin(), profiles.end(), m_profiles.begin(), m_profiles.end(),
+          [](const auto& a, const auto& b) { return a->id == b->id && a->name == b->name; });
+      if (!same) {
+        m_profiles = std::move(profiles);
+        emit changed();
+      }
+      if (std::exchange(m_again, false)) refresh();
+    });
   });
 }
 

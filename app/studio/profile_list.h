@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "engine/quant/calibration_profile.h"
 
 namespace vitrine::app::studio {
@@ -34,6 +35,7 @@ class ProfileList final : public QObject {
   std::vector<engine::CalibrationPtr> m_profiles;
   QFileSystemWatcher m_watcher;
   bool m_reading = false, m_again = false;
+  Mailbox m_mailbox{this};
   std::jthread m_thread;  // last: joins before the rest goes
 };
 

@@ -1,6 +1,5 @@
 #include "app/studio/studio_session.h"
 
-#include <QMetaObject>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -143,23 +142,19 @@ void StudioSession::run(Work work) {
       if (stage == lastStage && now - last < std::chrono::milliseconds(100)) return;
       last = now;
       lastStage = stage;
-      QMetaObject::invokeMethod(
-          this, [this, text = toQString(stage), fraction] { emit progressed(text, fraction); },
-          Qt::QueuedConnection);
+      m_mailbox.post(
+          [this, text = toQString(stage), fraction] { emit progressed(text, fraction); });
     };
     Result<std::function<void()>> done = work(progress, stop);
-    QMetaObject::invokeMethod(
-        this,
-        [this, done = std::move(done)] {
-          m_running = false;
-          emit runningChanged(false);
-          if (done) {
-            (*done)();
-          } else {
-            emit failed(done.error());
-          }
-        },
-        Qt::QueuedConnection);
+    m_mailbox.post([this, done = std::move(done)] {
+      m_running = false;
+      emit runningChanged(false);
+      if (done) {
+        (*done)();
+      } else {
+        emit failed(done.error());
+      }
+    });
   });
 }
 
@@ -175,8 +170,7 @@ void StudioSession::measureLoss(LossJob job) {
   run([this, job = std::move(job)](const Progress& progress,
                                    const std::stop_token& stop) -> Result<std::function<void()>> {
     const auto onRow = [this](const LossRow& row) {
-      QMetaObject::invokeMethod(
-          this, [this, row] { emit lossRowMeasured(row); }, Qt::QueuedConnection);
+      m_mailbox.post([this, row] { emit lossRowMeasured(row); });
     };
     VITRINE_ASSIGN(const auto rows, runLoss(job, onRow, progress, stop));
     return [this, rows] { emit lossMeasured(rows); };

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "engine/engine_types.h"
 #include "engine/measure/calibrate.h"
 #include "engine/measure/evaluate.h"
@@ -102,6 +103,7 @@ class StudioSession final : public QObject {
   void run(Work work);
 
   bool m_running = false;
+  Mailbox m_mailbox{this};
   std::jthread m_thread;  // last: joins before the rest goes
 };
 

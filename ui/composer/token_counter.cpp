@@ -39,20 +39,17 @@ void TokenCounter::start() {
   m_pool.start([this, model = m_model, text = m_text, request = m_request] {
     const std::string utf8 = text.toStdString();
     const int tokens = int(model->tokenizer().encode(utf8).size());
-    QMetaObject::invokeMethod(
-        this,
-        [this, tokens, request] {
-          m_running = false;
-          if (request != m_request) {
-            if (!m_delay.isActive()) start();
-            return;
-          }
-          m_pending = false;
-          m_model.reset();
-          m_text.clear();
-          emit counted(tokens);
-        },
-        Qt::QueuedConnection);
+    m_mailbox.post([this, tokens, request] {
+      m_running = false;
+      if (request != m_request) {
+        if (!m_delay.isActive()) start();
+        return;
+      }
+      m_pending = false;
+      m_model.reset();
+      m_text.clear();
+      emit counted(tokens);
+    });
   });
 }
 

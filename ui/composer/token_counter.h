@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "app/mailbox.h"
 #include "engine/engine.h"
 
 namespace vitrine::ui {
@@ -29,6 +30,7 @@ class TokenCounter final : public QObject {
  private:
   void start();
 
+  app::Mailbox m_mailbox{this};
   QThreadPool m_pool;  // one thread
   QTimer m_delay;
   std::shared_ptr<const engine::Model> m_model;

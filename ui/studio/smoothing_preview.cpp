@@ -96,22 +96,19 @@ void SmoothingWorker::start(Wish wish) {
   m_running = true;
   m_thread = std::jthread([this, wish = std::move(wish)] {
     auto result = previewSmoothing(*wish.model, wish.config, wish.profile, wish.site, wish.alpha);
-    QMetaObject::invokeMethod(
-        this,
-        [this, result = std::move(result)] {
-          m_running = false;
-          if (m_next) {
-            Wish next = std::move(*m_next);
-            m_next.reset();
-            return start(std::move(next));
-          }
-          if (result) {
-            emit ready(*result);
-          } else {
-            emit failed(sentenceText(result.error().message));
-          }
-        },
-        Qt::QueuedConnection);
+    m_mailbox.post([this, result = std::move(result)] {
+      m_running = false;
+      if (m_next) {
+        Wish next = std::move(*m_next);
+        m_next.reset();
+        return start(std::move(next));
+      }
+      if (result) {
+        emit ready(*result);
+      } else {
+        emit failed(sentenceText(result.error().message));
+      }
+    });
   });
 }
 

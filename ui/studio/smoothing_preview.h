@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/mailbox.h"
 #include "engine/model/model.h"
 #include "engine/quant/calibration_profile.h"
 
@@ -52,6 +53,7 @@ class SmoothingWorker final : public QObject {
 
   std::optional<Wish> m_next;
   bool m_running = false;
+  app::Mailbox m_mailbox{this};
   std::jthread m_thread;  // last: joined first
 };
 
