@@ -67,7 +67,25 @@ void print(const std::string& head, const std::vector<SensitivityRow>& rows) {
   }
 }
 
+/// Which groups are measured; refused where --keep-bytes could not choose from them.
+Result<engine::SensitivityOptions> groupsOf(const SensitivityCliOptions& options) {
+  const auto asked = [&](By by) {
+    return std::find(options.by.begin(), options.by.end(), by) != options.by.end();
+  };
+  engine::SensitivityOptions how;
+  how.layers = options.by.empty() || asked(By::kLayer);
+  how.parts = options.by.empty() || asked(By::kPart);
+  how.matrices = asked(By::kMatrix);
+  if (options.keepBytes > 0 && !how.matrices && !(how.layers && how.parts)) {
+    return engine::fail(engine::ErrorCode::kInvalidArgument,
+                        "--keep-bytes chooses matrices by what was measured of layers and parts, "
+                        "or of each matrix: name both, or matrix, with --by");
+  }
+  return how;
+}
+
 Result<void> measure(const SensitivityCliOptions& options, const std::stop_token& stop) {
+  VITRINE_ASSIGN(auto how, groupsOf(options));
   VITRINE_ASSIGN(const std::string text, options.text.read());
   VITRINE_ASSIGN(const std::string path, options.model.resolveModel());
   VITRINE_ASSIGN(const auto model, Model::load(path));
@@ -79,23 +97,11 @@ Result<void> measure(const SensitivityCliOptions& options, const std::stop_token
   auto tokens = model->tokenizer().encode(text);
   tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(options.tokens)));
 
-  engine::SensitivityOptions how;
   how.precision = config.precision;
   how.context = config.contextTokens > 0 ? config.contextTokens
                                          : std::min(how.context, model->config().contextLength);
   how.chunk = 64;  // tokens between two looks at Ctrl+C
   if (model->tokenizer().addsBos()) how.bos = model->tokenizer().bos();
-  const auto asked = [&](By by) {
-    return std::find(options.by.begin(), options.by.end(), by) != options.by.end();
-  };
-  how.layers = options.by.empty() || asked(By::kLayer);
-  how.parts = options.by.empty() || asked(By::kPart);
-  how.matrices = asked(By::kMatrix);
-  if (options.keepBytes > 0 && !how.matrices && !(how.layers && how.parts)) {
-    return engine::fail(engine::ErrorCode::kInvalidArgument,
-                        "--keep-bytes chooses matrices by what was measured of layers and parts, "
-                        "or of each matrix: name both, or matrix, with --by");
-  }
   const auto make = [&](const engine::WeightPrecision& precision) {
     engine::BackendOptions backend = config.backendOptions();
     backend.precision = precision;
