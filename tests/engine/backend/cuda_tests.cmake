@@ -6,7 +6,7 @@ function(vitrine_cuda_twin name source)
   target_link_libraries(${name} PRIVATE vitrine_options Qt6::Test vitrine_test_models
                         vitrine_cuda_on_cpu)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS engine TIMEOUT 900
+  set_tests_properties(${name} PROPERTIES LABELS engine
                        ENVIRONMENT QT_QPA_PLATFORM=offscreen)
   add_dependencies(tests_engine ${name})
 endfunction()
@@ -22,9 +22,9 @@ vitrine_test(tst_cuda_real LABELS real SOURCES cuda_fixture.cpp
 
 # Threads, blocks and streams in random order, and copies as late as they may be.
 add_test(NAME tst_cuda_promises_shuffled COMMAND tst_cuda_promises)
-set_tests_properties(tst_cuda_promises_shuffled PROPERTIES LABELS engine TIMEOUT 900 ENVIRONMENT
+set_tests_properties(tst_cuda_promises_shuffled PROPERTIES LABELS engine ENVIRONMENT
                      "QT_QPA_PLATFORM=offscreen;CUDA_ON_CPU_SEED=5;CUDA_ON_CPU_LAZY=1")
 add_test(NAME tst_cuda_modes_shuffled
          COMMAND tst_cuda_modes staticScalesCountWhatTheyMeet observerSeesEachRowOnce)
-set_tests_properties(tst_cuda_modes_shuffled PROPERTIES LABELS engine TIMEOUT 900 ENVIRONMENT
+set_tests_properties(tst_cuda_modes_shuffled PROPERTIES LABELS engine ENVIRONMENT
                      "QT_QPA_PLATFORM=offscreen;CUDA_ON_CPU_SEED=7;CUDA_ON_CPU_LAZY=1")
