@@ -4,77 +4,21 @@
 #include <cmath>
 #include <thread>
 
-#include "app/server/api_server.h"
-#include "tests/app/http_client.h"
+#include "tests/app/api_fixture.h"
 #include "tests/test_model.h"
 #include "tests/tiny_models.h"
 
 using namespace vitrine;
 using app::ApiServer;
-using app::EventRouter;
 using nlohmann::json;
+using test::ApiFixture;
+using test::chat;
 using test::Connection;
+using test::kChat;
+using test::kCompletions;
 using test::post;
 using test::request;
-
-namespace {
-
-const char* const kChat = "/v1/chat/completions";
-const char* const kCompletions = "/v1/completions";
-
-// An engine with a model, and the API in front of it.
-class Fixture {
- public:
-  explicit Fixture(const std::filesystem::path& model, ApiServer::Options options = {},
-                   engine::EngineConfig config = {})
-      : engine([this](const engine::Event& event) { hear(event); }) {
-    config.threads = 1;
-    if (!model.empty()) {
-      engine.load(model, config);
-      std::unique_lock lock(m_mutex);
-      m_changed.wait_for(lock, std::chrono::seconds(120), [&] { return m_loaded || m_failed; });
-    }
-    options.port = 0;
-    server = std::make_unique<ApiServer>(engine, router, std::move(options));
-    port = server->start().value_or(0);
-  }
-  bool isLoaded() const { return m_loaded; }
-  bool isAlive() const { return request(port, "GET", "/v1/models").status == 200; }
-
-  EventRouter router;
-
- private:
-  void hear(const engine::Event& event) {
-    router.deliver(event);
-    const std::lock_guard lock(m_mutex);
-    m_loaded |= std::holds_alternative<engine::ModelLoaded>(event);
-    m_failed |= std::holds_alternative<engine::LoadFailed>(event);
-    m_changed.notify_all();
-  }
-  std::mutex m_mutex;
-  std::condition_variable m_changed;
-  bool m_loaded = false, m_failed = false;
-
- public:
-  engine::Engine engine;
-  std::unique_ptr<ApiServer> server;
-  int port = 0;
-};
-
-json chat(const std::string& text, json more = json::object()) {
-  more["messages"] = json::array({{{"role", "user"}, {"content", text}}});
-  if (!more.contains("temperature")) more["temperature"] = 0;
-  return more;
-}
-
-std::string textOf(const test::HttpAnswer& answer) {
-  const json body = answer.json();
-  if (answer.status != 200) return "status " + std::to_string(answer.status);
-  const json& choice = body["choices"][0];
-  return choice.contains("message") ? choice["message"]["content"] : choice["text"];
-}
-
-}  // namespace
+using test::textOf;
 
 class TestApiServer : public QObject {
   Q_OBJECT
@@ -104,7 +48,7 @@ class TestApiServer : public QObject {
   }
 
   void modelsHealthAndMetrics() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     QVERIFY(f.isLoaded());
     const json models = request(f.port, "GET", "/v1/models").json();
     QCOMPARE(models["data"][0]["id"].get<std::string>(), std::string("parrot"));
@@ -121,7 +65,7 @@ class TestApiServer : public QObject {
   }
 
   void withoutAModelRequestsGet503() {
-    Fixture f({});
+    ApiFixture f({});
     QCOMPARE(request(f.port, "GET", "/health").status, 503);
     QCOMPARE(request(f.port, "GET", "/v1/models").json()["data"].size(), std::size_t{0});
     const auto answer = post(f.port, kChat, chat("hi"));
@@ -130,7 +74,7 @@ class TestApiServer : public QObject {
   }
 
   void wholeAndStreamedAnswersAgree() {
-    Fixture f(m_random);
+    ApiFixture f(m_random);
     for (const char* path : {kChat, kCompletions}) {
       json body = path == kChat ? chat("tell me") : json{{"prompt", "tell me"}, {"temperature", 0}};
       body["max_tokens"] = 40;
@@ -164,7 +108,7 @@ class TestApiServer : public QObject {
   }
 
   void cachedTokensAreReported() {
-    Fixture f(m_random);
+    ApiFixture f(m_random);
     const std::string text(200, 'q');
     const auto first = post(f.port, kChat, chat(text, {{"max_tokens", 2}})).json();
     const auto second = post(f.port, kChat, chat(text + " more", {{"max_tokens", 2}})).json();
@@ -173,7 +117,7 @@ class TestApiServer : public QObject {
   }
 
   void sameSeedGivesSameText() {
-    Fixture f(m_random);
+    ApiFixture f(m_random);
     const json settings = {{"temperature", 5},
                            {"top_k", 0},
                            {"top_p", 1},
@@ -189,7 +133,7 @@ class TestApiServer : public QObject {
   }
 
   void stopTextsEndTheAnswer() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     const auto one = post(f.port, kChat, chat("hi", {{"stop", " and"}}));
     QCOMPARE(textOf(one), std::string("still here"));
     QCOMPARE(one.json()["choices"][0]["finish_reason"].get<std::string>(), std::string("stop"));
@@ -199,7 +143,7 @@ class TestApiServer : public QObject {
   }
 
   void logprobsAreProbabilities() {
-    Fixture f(m_random);
+    ApiFixture f(m_random);
     const auto answer = post(
         f.port, kChat, chat("hi", {{"max_tokens", 5}, {"logprobs", true}, {"top_logprobs", 4}}));
     QCOMPARE(answer.status, 200);
@@ -247,7 +191,7 @@ class TestApiServer : public QObject {
   }
 
   void charactersAreNeverCut() {
-    Fixture f(m_utf8);
+    ApiFixture f(m_utf8);
     const std::string text = "a 😀 漢字 é";
     QCOMPARE(textOf(post(f.port, kChat, chat("hi"))), text);
     for (int length = 1; length < 20; ++length) {
@@ -264,7 +208,7 @@ class TestApiServer : public QObject {
   }
 
   void typedControlTokensStayText() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     const auto promptTokens = [&](const std::string& text) {
       return post(f.port, kChat, chat(text)).json()["usage"]["prompt_tokens"].get<int>();
     };
@@ -280,7 +224,7 @@ class TestApiServer : public QObject {
   }
 
   void tokenizeAndDetokenizeAreInverse() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     const std::string text = "Ünïcode 漢 😀 \t\n  end";
     const json ids = post(f.port, "/tokenize", {{"content", text}}).json()["tokens"];
     QCOMPARE(post(f.port, "/detokenize", {{"tokens", ids}}).json()["content"].get<std::string>(),
@@ -299,7 +243,7 @@ class TestApiServer : public QObject {
   }
 
   void theTemplatesRefusalIsTheMessage() {
-    Fixture f(m_refuses);
+    ApiFixture f(m_refuses);
     json body = chat("hi");
     const json system = {{"role", "system"}, {"content", "be"}};
     body["messages"].insert(body["messages"].begin(), system);
@@ -313,7 +257,7 @@ class TestApiServer : public QObject {
   }
 
   void fullContextIsToldWithBothNumbers() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     const auto tooLong = post(f.port, kChat, chat(std::string(5000, 'z') + " end"));
     QCOMPARE(tooLong.status, 400);
     QVERIFY(tooLong.error().find("256") != std::string::npos);
@@ -330,196 +274,6 @@ class TestApiServer : public QObject {
     QCOMPARE(textOf(post(f.port, kChat, chat("hi"))), std::string("still here and fine"));
   }
 
-  void meaninglessValuesAreRefused_data() {
-    QTest::addColumn<QString>("fields");
-    QTest::addColumn<bool>("accepted");
-    const auto refused = [](const char* fields) { QTest::newRow(fields) << fields << false; };
-    const auto accepted = [](const char* fields) { QTest::newRow(fields) << fields << true; };
-    for (const char* fields :
-         {R"({"max_tokens":0})",
-          R"({"max_tokens":-2})",
-          R"({"max_tokens":1.5})",
-          R"({"max_tokens":"five"})",
-          R"({"max_tokens":true})",
-          R"({"temperature":-1})",
-          R"({"temperature":"hot"})",
-          R"({"temperature":1e308})",
-          R"({"top_p":2})",
-          R"({"top_p":-0.1})",
-          R"({"min_p":1.5})",
-          R"({"top_k":-2})",
-          R"({"top_k":1.5})",
-          R"({"top_k":1000000000000000000000000000000})",
-          R"({"repeat_penalty":0})",
-          R"({"repeat_penalty":-2})",
-          R"({"presence_penalty":1e300})",
-          R"({"frequency_penalty":3})",
-          R"({"seed":-5})",
-          R"({"seed":"x"})",
-          R"({"seed":18446744073709551615})",
-          R"({"n":0})",
-          R"({"n":2})",
-          R"({"stop":5})",
-          R"({"stop":[null]})",
-          R"({"stop":""})",
-          R"({"stop":{}})",
-          R"({"stream":"yes"})",
-          R"({"stream":1})",
-          R"({"stream_options":"x"})",
-          R"({"stream_options":{"include_usage":"y"}})",
-          R"({"logprobs":5})",
-          R"({"logprobs":true,"top_logprobs":21})",
-          R"({"logit_bias":{"5":1}})",
-          R"({"response_format":{"type":"json_object"}})",
-          R"({"tool_choice":"required"})",
-          R"({"messages":"hi"})",
-          R"({"messages":[]})",
-          R"({"messages":{}})",
-          R"({"messages":[1,null]})",
-          R"({"messages":[{"role":"user"}]})",
-          R"({"messages":[{"content":"x"}]})",
-          R"({"messages":[{"role":"wizard","content":"x"}]})",
-          R"({"messages":[{"role":"user","content":5}]})",
-          R"({"messages":[{"role":"user","content":null}]})",
-          R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})"}) {
-      refused(fields);
-    }
-    for (
-        const char* fields :
-        {R"({"max_tokens":null})",
-         R"({"max_tokens":1000000000000000000})",
-         R"({"max_tokens":2.0})",
-         R"({"max_completion_tokens":3})",
-         R"({"temperature":null})",
-         R"({"temperature":0})",
-         R"({"top_k":-1})",
-         R"({"top_k":0})",
-         R"({"top_k":1000000000})",
-         R"({"top_p":0})",
-         R"({"min_p":1})",
-         R"({"seed":-1})",
-         R"({"n":1})",
-         R"({"stop":null})",
-         R"({"stop":[]})",
-         R"({"stream":null})",
-         R"({"logit_bias":{}})",
-         R"({"logit_bias":null})",
-         R"({"nobody_knows":{"this":[1,2]}})",
-         R"({"response_format":{"type":"text"}})",
-         R"({"messages":[{"role":"user","content":[{"type":"text","text":"h"},{"type":"text","text":"i"}]}]})",
-         R"({"messages":[{"role":"developer","content":"x"},{"role":"user","content":"hi"}]})"}) {
-      accepted(fields);
-    }
-  }
-  void meaninglessValuesAreRefused() {
-    static Fixture f(m_parrot);
-    QFETCH(QString, fields);
-    QFETCH(bool, accepted);
-    json body = chat("hi");
-    body.update(json::parse(fields.toStdString()));
-    const auto answer = post(f.port, kChat, body);
-    QCOMPARE(answer.status, accepted ? 200 : 400);
-    if (!accepted) QVERIFY(!answer.error().empty());
-  }
-
-  void brokenBodiesAreRefused_data() {
-    QTest::addColumn<QByteArray>("body");
-    QTest::addColumn<int>("status");
-    const std::string good = chat("hi").dump();
-    QTest::newRow("empty") << QByteArray("") << 400;
-    QTest::newRow("no JSON") << QByteArray("hello") << 400;
-    QTest::newRow("cut") << QByteArray::fromStdString(good.substr(0, good.size() / 2)) << 400;
-    QTest::newRow("array") << QByteArray("[]") << 400;
-    QTest::newRow("number") << QByteArray("5") << 400;
-    QTest::newRow("null") << QByteArray("null") << 400;
-    QTest::newRow("more behind") << QByteArray::fromStdString(good + " xyz") << 400;
-    QTest::newRow("byte order mark")
-        << QByteArray("\xEF\xBB\xBF" + QByteArray::fromStdString(good)) << 200;
-    QByteArray wide("\xFF\xFE");
-    for (const char c : good) wide.append(c).append('\0');
-    QTest::newRow("UTF-16") << wide << 400;
-    const auto withContent = [](const char* content) {
-      return QByteArray(R"({"messages":[{"role":"user","content":")") + content + "\"}]}";
-    };
-    QTest::newRow("not UTF-8") << withContent("caf\xE9 \xFF") << 400;
-    QTest::newRow("UTF-8 cut") << withContent("\xE6\xBC") << 400;
-    QTest::newRow("surrogate in UTF-8") << withContent("\xED\xA0\x80") << 400;
-    QTest::newRow("half a pair") << withContent("\\ud83d x") << 400;
-    QTest::newRow("NUL in text") << withContent("a\\u0000b") << 200;
-    QTest::newRow("not a number") << QByteArray(R"({"messages":[],"temperature":NaN})") << 400;
-    QTest::newRow("infinite") << QByteArray(R"({"messages":[],"max_tokens":1e999})") << 400;
-    QTest::newRow("nested deeply") << QByteArray("{\"x\":") + QByteArray(100000, '[') << 400;
-    QTest::newRow("brackets in a text") << withContent(std::string(200, '[').c_str()) << 200;
-  }
-  void brokenBodiesAreRefused() {
-    static Fixture f(m_parrot);
-    QFETCH(QByteArray, body);
-    QFETCH(int, status);
-    const auto answer = request(f.port, "POST", kChat, body.toStdString());
-    QCOMPARE(answer.status, status);
-    if (status != 200) QVERIFY(!answer.error().empty());
-    QVERIFY(f.isAlive());
-  }
-
-  void bodiesHaveALimit() {
-    ApiServer::Options options;
-    options.maxBodyBytes = 100000;
-    Fixture f(m_parrot, options);
-    const auto answer = post(f.port, kChat, chat(std::string(200000, 'a')));
-    QCOMPARE(answer.status, 413);
-    QVERIFY(!answer.error().empty());
-    // The same in chunks, whose sum nobody announced.
-    Connection connection(f.port);
-    connection.write(std::string("POST ") + kChat +
-                     " HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n");
-    const std::string chunk = "2000\r\n" + std::string(0x2000, 'a') + "\r\n";
-    for (int i = 0; i < 40; ++i) connection.write(chunk);
-    connection.write("0\r\n\r\n");
-    const int status = test::parseAnswer(connection.readSome()).status;
-    QVERIFY2(status == 413 || status == 0, qPrintable(QString::number(status)));
-    QVERIFY(f.isAlive());
-  }
-
-  void oddConnectionsHarmNobody() {
-    Fixture f(m_parrot);
-    const std::string head = std::string("POST ") + kChat + " HTTP/1.1\r\nHost: 127.0.0.1\r\n";
-    std::string noise = "\x16\x03\x01";
-    for (int i = 0; i < 300; ++i) noise += static_cast<char>(i * 37 + 11);
-    const std::array<std::string, 8> requests = {
-        head + "Content-Length: 100\r\n\r\n0123456789",
-        head + "Content-Length: -5\r\n\r\n",
-        head + "Content-Length: 1000000000000000000000000000000\r\n\r\n",
-        "POST / HTTP/1.1\r\nA: " + std::string(100000, 'b'),
-        noise,
-        head + "Transfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n",
-        "GET /../../etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-        head + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"};
-    std::vector<Connection> open;
-    for (const std::string& text : requests) {
-      open.emplace_back(f.port, 1);
-      open.back().write(text);
-    }
-    for (auto& connection : open) {
-      QVERIFY(connection.readSome().find("root:") == std::string::npos);
-      connection.close();
-      QVERIFY(f.isAlive());
-    }
-    std::vector<Connection> idle;
-    for (int i = 0; i < 300; ++i) idle.emplace_back(f.port);
-    QVERIFY(f.isAlive());
-    QCOMPARE(textOf(post(f.port, kChat, chat("hi"))), std::string("still here and fine"));
-  }
-
-  void unknownPathsAnswerInJson() {
-    Fixture f(m_parrot);
-    for (const auto& [method, path] : {std::pair{"GET", kChat}, std::pair{"GET", "/v1/nothing"},
-                                       std::pair{"POST", "/v1/models"}, std::pair{"PUT", kChat}}) {
-      const auto answer = request(f.port, method, path);
-      QVERIFY(answer.status == 404 || answer.status == 400);  // 400: a PUT without a length
-      QVERIFY(!answer.error().empty());
-    }
-  }
-
   void aClientThatLeavesStopsItsTurn_data() {
     QTest::addColumn<bool>("streams");
     QTest::newRow("streamed") << true;
@@ -527,7 +281,7 @@ class TestApiServer : public QObject {
   }
   void aClientThatLeavesStopsItsTurn() {
     QFETCH(bool, streams);
-    Fixture f(m_endless);
+    ApiFixture f(m_endless);
     {
       Connection connection(f.port);
       connection.write(test::requestText("POST", kChat, chat("hi", {{"stream", streams}}).dump()));
@@ -539,7 +293,7 @@ class TestApiServer : public QObject {
   }
 
   void stoppingEndsRunningAnswers() {
-    Fixture f(m_endless);
+    ApiFixture f(m_endless);
     Connection connection(f.port);
     connection.write(test::requestText("POST", kChat, chat("hi", {{"stream", true}}).dump()));
     QVERIFY(!connection.readSome().empty());
@@ -556,7 +310,7 @@ class TestApiServer : public QObject {
   }
 
   void requestsRunSideBySide() {
-    Fixture f(m_random);
+    ApiFixture f(m_random);
     std::array<std::string, 6> alone;
     const auto ask = [&](std::size_t i) {
       return textOf(
@@ -572,40 +326,8 @@ class TestApiServer : public QObject {
     QVERIFY(together == alone);
   }
 
-  void theKeyIsAskedFor() {
-    ApiServer::Options options;
-    options.apiKey = "sesame";
-    Fixture f(m_parrot, options);
-    QCOMPARE(request(f.port, "GET", "/v1/models").status, 401);
-    QCOMPARE(post(f.port, kChat, chat("hi")).status, 401);
-    QCOMPARE(request(f.port, "GET", "/v1/models", "", "Authorization: Bearer sesam\r\n").status,
-             401);
-    QCOMPARE(request(f.port, "GET", "/v1/models", "", "Authorization: Bearer sesame\r\n").status,
-             200);
-    QCOMPARE(request(f.port, "GET", "/health").status, 200);
-  }
-
-  void webPagesAreKeptOut() {
-    Fixture f(m_parrot);
-    const char* foreign = "Origin: http://evil.example\r\n";
-    QCOMPARE(request(f.port, "POST", kChat, chat("hi").dump(), foreign).status, 403);
-    QCOMPARE(request(f.port, "OPTIONS", kChat, "", foreign).status, 403);
-    Connection rebound(f.port);
-    rebound.write("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
-    QCOMPARE(test::parseAnswer(rebound.readAll()).status, 403);
-
-    ApiServer::Options options;
-    options.corsOrigin = "http://evil.example";
-    Fixture open(m_parrot, options);
-    const auto allowed = request(open.port, "POST", kChat, chat("hi").dump(), foreign);
-    QCOMPARE(allowed.status, 200);
-    QVERIFY(allowed.head.find("Access-Control-Allow-Origin: http://evil.example") !=
-            std::string::npos);
-    QCOMPARE(request(open.port, "OPTIONS", kChat, "", foreign).status, 204);
-  }
-
   void aTakenPortIsAnError() {
-    Fixture f(m_parrot);
+    ApiFixture f(m_parrot);
     ApiServer::Options options;
     options.port = f.port;
     ApiServer second(f.engine, f.router, options);
@@ -618,7 +340,7 @@ class TestApiServer : public QObject {
     QVERIFY2(test::haveTestModel(), test::missingModelMessage().c_str());
     engine::EngineConfig config;
     config.contextTokens = 2048;
-    Fixture f(test::testModelPath(), {}, config);
+    ApiFixture f(test::testModelPath(), {}, config);
     QVERIFY(f.isLoaded());
     json body = chat("What is the capital of France? Answer in one sentence.",
                      {{"max_tokens", 24}, {"repeat_penalty", 1}});

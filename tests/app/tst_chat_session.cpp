@@ -1,21 +1,17 @@
-#include <QAbstractItemModelTester>
-#include <QElapsedTimer>
-
-#include "app/chat/conversation_list_model.h"
-#include "app/chat/message_list_model.h"
+// The turns of one chat: what is sent, kept and stored, and the ways out where one cannot go on.
 #include "app/chat/prompt_messages.h"
-#include "app/chat/session_pool.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "app/chat/message_positions.h"
-#include "tests/app/app_fixture.h"
+#include "tests/app/chat_helpers.h"
 #include "tests/test_model.h"
-#include "tests/tiny_models.h"
 
 using namespace vitrine;
 using namespace vitrine::app;
 using vitrine::test::AppFixture;
+using vitrine::test::endless;
 using vitrine::test::lastRow;
+using vitrine::test::parrot;
 using vitrine::test::sendAndWait;
+using vitrine::test::texts;
 
 namespace {
 
@@ -28,23 +24,6 @@ const char* const kStrictTemplate =
     "{{ raise_exception('Roles must alternate user/assistant') }}{%- endif -%}"
     "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{%- endfor -%}"
     "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
-std::filesystem::path parrot(const AppFixture& app, const char* text,
-                             test::ParrotOptions options = {}) {
-  return test::parrotModel(text, options).save(app.path("parrot.gguf"));
-}
-
-/// Greedy: among random weights the end could be drawn, though it is never the best.
-std::filesystem::path endless(AppFixture& app, test::TinyModelOptions options = {}) {
-  app.settings->setSamplingDefaults({{"temperature", 0}});
-  return test::randomModel(options).save(app.path("endless.gguf"));
-}
-
-QStringList texts(const ChatSession& session) {
-  QStringList list;
-  for (const MessageRow& row : session.rows()) list << row.message.text;
-  return list;
-}
 
 bool offers(const ChatSession& session, WayOut way) {
   if (!session.failure()) return false;
@@ -67,20 +46,12 @@ class TestChatSession : public QObject {
   void aRefusedSystemPromptHasWaysOut();
   void aTemplateThatAlwaysRefusesKeepsTheText();
   void aFullContextLeavesAChoice();
-  void editAndRegenerateMakeBranches();
-  void aBranchKeepsItsNameAndIsFoundByIt();
-  void branchesCanBeSwitchedWhileAnAnswerStreams();
-  void oneRowChangesWhileStreaming();
   void anotherModelIsNotGivenForeignIds();
   void idsFromOutsideAreNotBelieved();
   void titlesComeFromTheFirstQuestion_data();
   void titlesComeFromTheFirstQuestion();
   void closingInMidAnswerKeepsTheText();
-  void twoChatsAnswerAtOnce();
-  void aChatCanBeDeletedWhileAModelLoads();
-  void anotherProgramsChangesAreSeen();
   void samplingIsLaidOver();
-  void theListFollowsTheStore();
   void theRealModelAnswersTwoTurns();
 };
 
@@ -327,142 +298,6 @@ void TestChatSession::aFullContextLeavesAChoice() {
   QCOMPARE(lastRow(*other).message.text, QStringLiteral("still here and fine"));
 }
 
-void TestChatSession::editAndRegenerateMakeBranches() {
-  AppFixture app;
-  QVERIFY(app.load(parrot(app, "the answer")));
-  auto session = app.newSession();
-  QVERIFY(sendAndWait(*session, QStringLiteral("q1")));
-  QVERIFY(sendAndWait(*session, QStringLiteral("q2")));
-  const MessageId q2 = session->rows()[2].message.id;
-  const MessageId a2 = session->rows()[3].message.id;
-  QVERIFY(session->edit(q2, QStringLiteral("q2 edited")));
-  QTRY_VERIFY(!session->isRunning());
-  QCOMPARE(texts(*session), (QStringList{"q1", "the answer", "q2 edited", "the answer"}));
-  QCOMPARE(session->rows()[2].branchIndex, 1);
-  QCOMPARE(session->rows()[2].branchCount, 2);
-  QVERIFY(session->rows()[3].metrics.report.reusedTokens > 0);
-  QVERIFY(session->selectBranch(session->rows()[2].message.id, -1));
-  QCOMPARE(session->rows()[2].message.id, q2);
-  QCOMPARE(session->rows()[3].message.id, a2);
-  QVERIFY(session->regenerate(a2));
-  QTRY_VERIFY(!session->isRunning());
-  QCOMPARE(session->rows()[3].branchIndex, 1);
-  QCOMPARE(session->rows()[3].branchCount, 2);
-  QVERIFY(session->selectBranch(session->rows()[3].message.id, -5));  // clamped
-  QCOMPARE(session->rows()[3].message.id, a2);
-  // Editing the first question starts another root.
-  QVERIFY(session->edit(session->rows()[0].message.id, QStringLiteral("q1 edited")));
-  QTRY_VERIFY(!session->isRunning());
-  QCOMPARE(texts(*session), (QStringList{"q1 edited", "the answer"}));
-  QCOMPARE(session->rows()[0].branchCount, 2);
-  QVERIFY(session->selectBranch(session->rows()[0].message.id, -1));
-  QCOMPARE(session->rows().size(), std::size_t(4));
-  auto again = app.openSession(session->conversation().id);
-  QCOMPARE(texts(*again), texts(*session));
-}
-
-void TestChatSession::aBranchKeepsItsNameAndIsFoundByIt() {
-  AppFixture app;
-  QVERIFY(app.load(parrot(app, "the answer")));
-  auto session = app.newSession();
-  QVERIFY(sendAndWait(*session, QStringLiteral("q1")));
-  QVERIFY(sendAndWait(*session, QStringLiteral("q2")));
-  QCOMPARE(session->branchName(), QStringLiteral("main"));
-  QVERIFY(session->edit(session->rows()[2].message.id, QStringLiteral("q2 edited")));
-  QTRY_VERIFY(!session->isRunning());
-  const QString second = session->branchName();
-  QCOMPARE(second, QString::number(session->rows()[2].message.id));
-  QVERIFY(session->regenerate(session->rows()[3].message.id));
-  QTRY_VERIFY(!session->isRunning());
-  const QString third = session->branchName();
-  QVERIFY(third != second);
-
-  QVERIFY(session->showBranch(QStringLiteral("main")));
-  QCOMPARE(session->branchName(), QStringLiteral("main"));
-  QCOMPARE(session->rows()[2].message.text, QStringLiteral("q2"));
-  QVERIFY(session->showBranch(second));
-  QCOMPARE(session->branchName(), second);
-  QCOMPARE(session->rows()[3].branchIndex, 0);
-  QVERIFY(session->showBranch(third));
-  QCOMPARE(session->branchName(), third);
-  QVERIFY(!session->showBranch(QStringLiteral("999999")));
-  QCOMPARE(session->branchName(), third);
-
-  // Which message a position of the cache is of.
-  const auto& rows = session->rows();
-  const auto& first = rows[1].metrics;
-  const auto& last = rows[3].metrics;
-  QCOMPARE(rowAtPosition(rows, 0), 0);
-  QCOMPARE(rowAtPosition(rows, first.report.promptTokens - 1), 0);
-  QCOMPARE(rowAtPosition(rows, first.report.promptTokens), 1);
-  QCOMPARE(rowAtPosition(rows, first.contextUsed()), 2);
-  QCOMPARE(rowAtPosition(rows, last.report.promptTokens), 3);
-  QCOMPARE(rowAtPosition(rows, last.contextUsed() + 100), 3);
-  QCOMPARE(rowAtPosition(rows, -1), -1);
-  QCOMPARE(rowAtPosition({}, 5), -1);
-}
-
-void TestChatSession::branchesCanBeSwitchedWhileAnAnswerStreams() {
-  AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
-  auto session = app.newSession();
-  QVERIFY(session->send(QStringLiteral("q")));
-  QTRY_VERIFY(!lastRow(*session).message.text.isEmpty());
-  session->stop();
-  QTRY_VERIFY(!session->isRunning());
-  const MessageId first = lastRow(*session).message.id;
-  const QString firstText = lastRow(*session).message.text;
-  QVERIFY(session->regenerate(first));
-  const MessageId second = lastRow(*session).message.id;
-  QTRY_VERIFY(!lastRow(*session).message.text.isEmpty());
-  QVERIFY(session->selectBranch(second, -1));
-  QCOMPARE(session->streamingRow(), -1);
-  QCOMPARE(lastRow(*session).message.text, firstText);
-  QTest::qWait(60);
-  QCOMPARE(lastRow(*session).message.text, firstText);
-  QVERIFY(session->selectBranch(first, 1));
-  QCOMPARE(session->streamingRow(), 1);
-  const auto before = lastRow(*session).message.text.size();
-  QTRY_VERIFY(lastRow(*session).message.text.size() > before);
-  session->stop();
-  QTRY_VERIFY(!session->isRunning());
-  QCOMPARE(app.store->message(first)->text, firstText);
-  QCOMPARE(app.store->message(second)->text, lastRow(*session).message.text);
-}
-
-void TestChatSession::oneRowChangesWhileStreaming() {
-  AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
-  auto session = app.newSession();
-  MessageListModel model;
-  QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
-  model.setSession(session.get());
-  QSignalSpy inserted(&model, &QAbstractItemModel::rowsInserted);
-  QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
-  QSignalSpy reset(&model, &QAbstractItemModel::modelReset);
-  QVERIFY(session->send(QStringLiteral("go")));
-  QCOMPARE(model.rowCount(), 2);
-  QCOMPARE(inserted.count(), 2);
-  QTRY_VERIFY(changed.count() >= 5);
-  for (const auto& change : changed) {
-    QCOMPARE(change[0].toModelIndex().row(), 1);
-    QCOMPARE(change[1].toModelIndex().row(), 1);
-  }
-  QCOMPARE(reset.count(), 0);
-  QVERIFY(!model.index(1).data(MessageListModel::kTextRole).toString().isEmpty());
-  QCOMPARE(model.index(0).data(MessageListModel::kTextRole).toString(), QStringLiteral("go"));
-  QCOMPARE(model.index(0).data(MessageListModel::kRoleRole).toInt(), int(Role::kUser));
-  session->stop();
-  QTRY_VERIFY(!session->isRunning());
-  QVERIFY(model.index(1).data(MessageListModel::kMetricsRole).value<TurnMetrics>().known());
-  session.reset();
-  QCOMPARE(model.rowCount(), 0);
-}
-
 void TestChatSession::anotherModelIsNotGivenForeignIds() {
   AppFixture app;
   QVERIFY(app.load(parrot(app, "spoken by the first")));
@@ -550,71 +385,6 @@ void TestChatSession::closingInMidAnswerKeepsTheText() {
   QTRY_VERIFY(!app.engine->isBusy());  // the turn was cancelled
 }
 
-void TestChatSession::twoChatsAnswerAtOnce() {
-  AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 4096;
-  QVERIFY(app.load(endless(app, options)));
-  SessionPool pool(*app.store, *app.engine, *app.settings);
-  ChatSession* one = pool.createConversation();
-  QVERIFY(one->send(QStringLiteral("first chat")));
-  ChatSession* two = pool.createConversation();
-  QVERIFY(two->send(QStringLiteral("second chat")));
-  QTRY_VERIFY(lastRow(*one).message.text.size() > 20 && lastRow(*two).message.text.size() > 20);
-  QCOMPARE(pool.runningCount(), 2);
-  QVERIFY(pool.current() == two);
-  // Many others are opened; a chat that still answers is not closed for them.
-  for (int i = 0; i < 20; ++i) pool.createConversation();
-  QCOMPARE(pool.runningCount(), 2);
-  QVERIFY(pool.open(one->conversation().id) == one);
-  one->stop();
-  two->stop();
-  QTRY_COMPARE(pool.runningCount(), 0);
-  pool.close(one->conversation().id);
-  QVERIFY(pool.current() == nullptr);
-  QVERIFY(pool.open(4711) == nullptr);
-}
-
-void TestChatSession::aChatCanBeDeletedWhileAModelLoads() {
-  AppFixture app;
-  const auto model = endless(app);
-  QVERIFY(app.load(model));
-  SessionPool pool(*app.store, *app.engine, *app.settings);
-  ChatSession* doomed = pool.createConversation();
-  const ConversationId id = doomed->conversation().id;
-  QVERIFY(doomed->send(QStringLiteral("go")));
-  app.engine->load(model, {});
-  pool.close(id);
-  QVERIFY(app.store->moveToTrash(id));
-  QVERIFY(app.store->purge(id));
-  ChatSession* other = pool.createConversation();
-  QTRY_VERIFY(!app.engine->isLoading());
-  QVERIFY(other->send(QStringLiteral("hello")));
-  QTRY_VERIFY(!lastRow(*other).message.text.isEmpty());
-}
-
-void TestChatSession::anotherProgramsChangesAreSeen() {
-  AppFixture app;
-  SessionPool pool(*app.store, *app.engine, *app.settings);
-  ChatSession* session = pool.createConversation();
-  ConversationListModel list(*app.store);
-  QCOMPARE(list.rowCount(), 1);
-  auto other = ConversationStore::open(app.database());
-  QVERIFY(other);
-  Message message;
-  message.conversation = session->conversation().id;
-  message.text = QStringLiteral("written elsewhere");
-  QVERIFY((*other)->append(message));
-  QVERIFY((*other)->create());
-  QVERIFY(app.store->checkForChanges());
-  QCOMPARE(texts(*session), QStringList{QStringLiteral("written elsewhere")});
-  QCOMPARE(list.rowCount(), 2);
-  QVERIFY((*other)->purge(session->conversation().id));
-  QVERIFY(app.store->checkForChanges());
-  QVERIFY(session->rows().empty());
-  QVERIFY(!session->send(QStringLiteral("to nowhere")));
-}
-
 void TestChatSession::samplingIsLaidOver() {
   AppFixture app;
   auto session = app.newSession();
@@ -638,51 +408,6 @@ void TestChatSession::samplingIsLaidOver() {
   const auto round = overlaySampling({}, toJson(session->sampling()));
   QCOMPARE(round.topP, 0.5F);
   QCOMPARE(round.minP, 0.05F);
-}
-
-void TestChatSession::theListFollowsTheStore() {
-  AppFixture app;
-  ConversationListModel list(*app.store);
-  QAbstractItemModelTester tester(&list, QAbstractItemModelTester::FailureReportingMode::Fatal);
-  const auto made = [&](const char* title, int daysAgo) {
-    Conversation draft;
-    draft.title = QLatin1String(title);
-    draft.created = draft.updated = QDateTime::currentDateTime().addDays(-daysAgo);
-    return app.store->create(draft)->id;
-  };
-  const ConversationId old = made("old", 400);
-  const ConversationId today = made("today", 0);
-  const ConversationId yesterday = made("yesterday", 1);
-  const auto order = [&] {
-    QStringList titles;
-    for (int row = 0; row < list.rowCount(); ++row) {
-      titles << list.index(row).data(ConversationListModel::kTitleRole).toString();
-    }
-    return titles;
-  };
-  QCOMPARE(order(), (QStringList{"today", "yesterday", "old"}));
-  QCOMPARE(list.index(2).data(ConversationListModel::kSectionRole).toInt(),
-           int(ConversationListModel::kOlder));
-  QVERIFY(list.index(1).data(ConversationListModel::kStartsSectionRole).toBool());
-  Message message;
-  message.conversation = old;
-  message.text = QStringLiteral("words to find");
-  QTest::qSleep(5);  // times are kept in milliseconds
-  QVERIFY(app.store->append(message));
-  QCOMPARE(order(), (QStringList{"old", "today", "yesterday"}));
-  QVERIFY(!list.index(1).data(ConversationListModel::kStartsSectionRole).toBool());
-  QVERIFY(app.store->setPinned(yesterday, true));
-  QCOMPARE(order(), (QStringList{"yesterday", "old", "today"}));
-  QVERIFY(app.store->rename(today, QStringLiteral("renamed")));
-  QCOMPARE(order(), (QStringList{"yesterday", "old", "renamed"}));
-  QVERIFY(app.store->moveToTrash(old));
-  QCOMPARE(order(), (QStringList{"yesterday", "renamed"}));
-  QVERIFY(app.store->restore(old));
-  QCOMPARE(order(), (QStringList{"yesterday", "old", "renamed"}));
-  list.setFilter(QStringLiteral("words TO"));
-  QCOMPARE(order(), QStringList{"old"});
-  list.setFilter({});
-  QCOMPARE(list.rowCount(), 3);
 }
 
 void TestChatSession::theRealModelAnswersTwoTurns() {
