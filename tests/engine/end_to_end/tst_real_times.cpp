@@ -102,24 +102,30 @@ class TestRealTimes : public QObject {
     QFAIL("three times the median error was above 20 % and what equal turns are apart");
   }
 
-  void eightTogetherDecodeFourTimesAsMuch() {
+  // FP16 weights are bound by memory, so company costs little: eight decode four times as much as
+  // one. Where memory is fast for the arithmetic beside it, that bounds them: then they reach half
+  // of a prefill's speed, which arithmetic alone bounds.
+  void eightTogetherDecodeFarMoreThanOne() {
     EngineHarness h;
     EngineConfig config;
-    config.precision.weights = WeightMode::kFp16;  // bound by memory, so company costs little
+    config.precision.weights = WeightMode::kFp16;
     QVERIFY(h.load(testModelPath(), config).info);
-    double best = 0;
-    for (int attempt = 0; attempt < 3 && best < 4; ++attempt) {
-      std::vector<double> alone, together;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      std::vector<double> alone, together, prefills;
       for (int round = 0; round < 3; ++round) {
         for (const double ms : gapsOf(h, 1)) alone.push_back(ms);
         for (const double ms : gapsOf(h, 8)) together.push_back(ms);
+        const int unique = 10 * attempt + round;
+        const auto prompt = longAnswer(std::to_string(unique) + words(300, unique), 2, "prefill");
+        prefills.push_back(h.ask(prompt).report.value().prefillTps);
       }
       const double one = 1000 / median(alone), eight = 8 * 1000 / median(together);
-      qInfo("decoding: %.0f tokens/s alone, %.0f tokens/s of eight: %.2f times (load %.1f)", one,
-            eight, eight / one, load());
-      best = std::max(best, eight / one);
+      const double prefill = median(prefills);
+      qInfo("decoding: %.0f tokens/s alone, %.0f of eight (%.2f times); prefill %.0f (load %.1f)",
+            one, eight, eight / one, prefill, load());
+      if (eight >= std::min(4 * one, prefill / 2)) return;
     }
-    QVERIFY2(best >= 4, qPrintable(QString("%1 times").arg(best)));
+    QFAIL("three times eight chats were under four times one and under half of a prefill");
   }
 
   void aNewcomerIsServedSoon() {
