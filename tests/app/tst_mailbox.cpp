@@ -20,8 +20,7 @@ class TestMailbox : public QObject {
     {
       const auto send = [&](int thread) {
         for (int i = 0; i < kCalls; ++i) {
-          // A value of its own on the heap: who reads and frees it is what ThreadSanitizer looks
-          // at.
+          // A value on the heap: ThreadSanitizer looks at who writes, reads and frees it.
           mailbox.post([&, thread, value = std::vector<int>(20, i)] {
             heard[thread].push_back(value.back());
             elsewhere = elsewhere || QThread::currentThread() != owner.thread();
