@@ -32,7 +32,7 @@ std::filesystem::path decodePath(const QString& text) {
 template <typename Enum, std::size_t N>
 Enum enumFrom(const QString& word, const std::array<Enum, N>& values, Enum otherwise) {
   for (const Enum value : values) {
-    if (word == QLatin1String(engine::toString(value))) return value;
+    if (word == QLatin1String(engine::nameOf(value))) return value;
   }
   return otherwise;
 }
@@ -253,15 +253,15 @@ void Settings::storePrecision(const engine::WeightPrecision& precision) {
   const auto set = [this](const char* name, const QVariant& value) {
     m_settings.setValue(QLatin1String("engine/") + QLatin1String(name), value);
   };
-  set("weights", QLatin1String(toString(precision.weights)));
-  set("activations", QLatin1String(toString(precision.activations)));
-  set("int8_scales", QLatin1String(toString(precision.weightScales)));
+  set("weights", QLatin1String(nameOf(precision.weights)));
+  set("activations", QLatin1String(nameOf(precision.activations)));
+  set("int8_scales", QLatin1String(nameOf(precision.weightScales)));
   set("int8_group", precision.groupSize);
-  set("activation_scales", QLatin1String(toString(precision.activationScales)));
-  set("outliers", QLatin1String(toString(precision.outliers)));
+  set("activation_scales", QLatin1String(nameOf(precision.activationScales)));
+  set("outliers", QLatin1String(nameOf(precision.outliers)));
   set("smoothing", precision.smoothing);
   set("outlier_threshold", precision.outlierThreshold);
-  set("kv_keys", QLatin1String(toString(precision.keyScales)));
+  set("kv_keys", QLatin1String(nameOf(precision.keyScales)));
   set("keep_fp", toQString(precision.keep.text()));
   if (!precision.calibration || m_calibrationFolder.isEmpty()) return;
   const bool remembered = m_calibration && m_calibration->id == precision.calibration->id &&
@@ -289,15 +289,15 @@ void Settings::setEngineConfig(const engine::EngineConfig& config) {
   const auto set = [this](const char* name, const QVariant& value) {
     m_settings.setValue(QLatin1String("engine/") + QLatin1String(name), value);
   };
-  set("backend", QLatin1String(toString(config.backend)));
+  set("backend", QLatin1String(nameOf(config.backend)));
   storePrecision(config.precision);
-  set("kv_type", QLatin1String(toString(config.cache.type)));
-  set("kv_layout", QLatin1String(toString(config.cache.layout)));
+  set("kv_type", QLatin1String(nameOf(config.cache.type)));
+  set("kv_layout", QLatin1String(nameOf(config.cache.layout)));
   set("kv_cache", config.cache.enabled);
   set("reuse", config.cache.reuse);
   set("block_size", config.cache.blockSize);
   set("kv_budget_bytes", static_cast<qulonglong>(config.cache.budgetBytes));
-  set("batching", QLatin1String(toString(config.batching)));
+  set("batching", QLatin1String(nameOf(config.batching)));
   set("threads", config.threads);
   set("device", config.device);
   set("context", config.contextTokens);
@@ -317,7 +317,7 @@ engine::ContextPolicy Settings::contextPolicy() const {
 
 void Settings::setContextPolicy(engine::ContextPolicy policy) {
   m_settings.setValue(QStringLiteral("chat/context_policy"),
-                      QString::fromLatin1(engine::toString(policy)));
+                      QString::fromLatin1(engine::nameOf(policy)));
   emit changed();
 }
 

@@ -22,14 +22,14 @@
 namespace vitrine::engine {
 
 enum class KvLayout { kPaged, kContiguous };
-const char* toString(KvLayout layout);  // "paged", "contiguous"
+const char* nameOf(KvLayout layout);  // "paged", "contiguous"
 
 /// How waiting turns join those that run.
 enum class Batching {
   kContinuous,  ///< at every step
   kStatic,      ///< only when the whole batch before has ended (how servers did it before 2022)
 };
-const char* toString(Batching batching);  // "continuous", "static"
+const char* nameOf(Batching batching);  // "continuous", "static"
 
 /// Where the KV of idle conversations is kept between runs.
 struct ArchiveOptions {
@@ -78,7 +78,7 @@ enum class ContextPolicy {
   kDropOldest,  ///< leave out the oldest turns (system prompt and last question stay), and say so
   kKeepPinned,  ///< the same, but pinned messages stay (see ChatMessage::pinned)
 };
-const char* toString(ContextPolicy policy);  // "stop", "drop_oldest", "keep_pinned"
+const char* nameOf(ContextPolicy policy);  // "stop", "drop_oldest", "keep_pinned"
 
 struct ChatPrompt {
   std::vector<ChatMessage> messages;
@@ -112,7 +112,7 @@ enum class StallCause : std::uint8_t {
   kPutBack,        ///< its blocks went to an older sequence; it was computed again
   kSystem,         ///< nothing of ours: the step itself took long
 };
-const char* toString(StallCause cause);  // "none", "prefill", "batch", "put back", "system"
+const char* nameOf(StallCause cause);  // "none", "prefill", "batch", "put back", "system"
 
 struct GeneratedToken {
   TokenId id = 0;
@@ -123,7 +123,7 @@ struct GeneratedToken {
 };
 
 enum class StopReason { kEnd, kStopText, kLength, kContext, kCancelled };
-const char* toString(StopReason reason);  // "eos", "stop", "length", "context", "cancelled"
+const char* nameOf(StopReason reason);  // "eos", "stop", "length", "context", "cancelled"
 
 struct KvUse {
   std::uint64_t bytesUsed = 0;      ///< positions filled × bytes a position
@@ -155,7 +155,7 @@ enum class ReuseCause {
   kPrecision,  ///< model, precision, KV type or KV heads changed
   kOff,        ///< cache or reuse is off
 };
-const char* toString(ReuseCause cause);  // "none", "new", "changed", "evicted", "precision", "off"
+const char* nameOf(ReuseCause cause);  // "none", "new", "changed", "evicted", "precision", "off"
 
 /// Why a prompt was not reused whole.
 struct ReuseReport {

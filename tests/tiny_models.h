@@ -28,6 +28,10 @@ class TinyVocabulary {
   std::vector<std::string> merges;
 };
 
+/// A context that no answer fills while a test looks on: even the smallest model needs seconds for
+/// it. For what is done in the middle of an answer, however late the test's own thread comes to it.
+inline constexpr int kLongContext = 1 << 16;
+
 /// Shape and texts of a small real model with the vocabulary above and the pre-tokenizer smollm.
 /// The defaults give a file of about 300 KB.
 struct TinyModelOptions {

@@ -49,7 +49,7 @@ PromptMessages promptMessages(const Conversation& conversation, const std::vecto
       }
     }
     const bool withIds = !message.tokenIds.empty() && idsUsable(message);
-    messages.push_back({toUtf8(toString(message.role)), std::move(text),
+    messages.push_back({toUtf8(nameOf(message.role)), std::move(text),
                         withIds ? message.tokenIds : std::vector<engine::TokenId>{}});
     messages.back().pinned = message.pinned;
     prompt.origins.push_back({index});

@@ -13,7 +13,7 @@ using namespace engine;
 StopReason stopReasonFrom(const QString& word) {
   for (const StopReason reason :
        {StopReason::kStopText, StopReason::kLength, StopReason::kContext, StopReason::kCancelled}) {
-    if (word == QLatin1String(toString(reason))) return reason;
+    if (word == QLatin1String(nameOf(reason))) return reason;
   }
   return StopReason::kEnd;
 }
@@ -21,7 +21,7 @@ StopReason stopReasonFrom(const QString& word) {
 ReuseCause reuseCauseFrom(const QString& word) {
   for (const ReuseCause cause : {ReuseCause::kNew, ReuseCause::kChanged, ReuseCause::kEvicted,
                                  ReuseCause::kPrecision, ReuseCause::kOff}) {
-    if (word == QLatin1String(toString(cause))) return cause;
+    if (word == QLatin1String(nameOf(cause))) return cause;
   }
   return ReuseCause::kNone;
 }
@@ -74,7 +74,7 @@ QJsonObject toJson(const TurnMetrics& metrics) {
   const TurnReport& r = metrics.report;
   const auto bytes = [](std::uint64_t value) { return static_cast<double>(value); };
   QJsonObject json;
-  json[QLatin1String("stop_reason")] = QLatin1String(toString(r.stopReason));
+  json[QLatin1String("stop_reason")] = QLatin1String(nameOf(r.stopReason));
   json[QLatin1String("prompt_tokens")] = r.promptTokens;
   json[QLatin1String("reused_tokens")] = r.reusedTokens;
   json[QLatin1String("prefilled_tokens")] = r.prefilledTokens;
@@ -116,7 +116,7 @@ QJsonObject toJson(const TurnMetrics& metrics) {
     }
     json[QLatin1String("chunks")] = chunks;
   }
-  json[QLatin1String("reuse_cause")] = QLatin1String(toString(r.reuse.cause));
+  json[QLatin1String("reuse_cause")] = QLatin1String(nameOf(r.reuse.cause));
   json[QLatin1String("reuse_reason")] = toQString(r.reuse.reason);
   if (!r.reuse.cachedText.empty() || !r.reuse.promptText.empty()) {
     json[QLatin1String("reuse_difference")] =

@@ -64,7 +64,7 @@ void print(const CalibrationProfile& profile, const std::vector<SiteLine>& lines
         line.clippedShare * 100,
         line.outliers.empty() ? std::string("-") : fmt::format("{}", line.outliers.size())));
   }
-  printOut(fmt::format("\n{} tokens, scales by {}\n", profile.tokens, toString(profile.method)));
+  printOut(fmt::format("\n{} tokens, scales by {}\n", profile.tokens, nameOf(profile.method)));
 }
 
 Json toJson(const CalibrationProfile& profile, const std::vector<SiteLine>& lines,
@@ -84,7 +84,7 @@ Json toJson(const CalibrationProfile& profile, const std::vector<SiteLine>& line
           {"fingerprint", profile.modelFingerprint},
           {"sources", profile.sources},
           {"tokens", profile.tokens},
-          {"method", toString(profile.method)},
+          {"method", nameOf(profile.method)},
           {"layers", std::move(layers)}};
 }
 

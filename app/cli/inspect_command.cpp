@@ -26,7 +26,7 @@ Json planJson(const ModelInspection& model) {
   for (const ModelInspection::WeightNeed& need : model.weightNeeds) {
     ModelInspection regrouped = model;
     regrouped.nKvHeads = need.kvHeads;
-    plan.push_back({{"weights", toString(need.mode)},
+    plan.push_back({{"weights", nameOf(need.mode)},
                     {"kv_heads", need.kvHeads},
                     {"weight_bytes", need.bytes},
                     {"mapped_bytes", model.mappedBytes},

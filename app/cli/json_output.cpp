@@ -30,7 +30,7 @@ Json chunksOf(const engine::TurnReport& report) {
 
 Json causesOf(const engine::TurnReport& report) {
   Json causes = Json::array();
-  for (const engine::StallCause cause : report.tokenCauses) causes.push_back(toString(cause));
+  for (const engine::StallCause cause : report.tokenCauses) causes.push_back(nameOf(cause));
   return causes;
 }
 
@@ -58,7 +58,7 @@ Json toJson(const engine::TurnReport& report) {
       {"reused_tokens", report.reusedTokens},
       {"prefilled_tokens", report.prefilledTokens},
       {"generated_tokens", report.generatedTokens},
-      {"stop_reason", toString(report.stopReason)},
+      {"stop_reason", nameOf(report.stopReason)},
       {"ttft_ms", report.ttftMs},
       {"tpot_ms", report.tpotMs},
       {"prefill_tps", report.prefillTps},
@@ -84,7 +84,7 @@ Json toJson(const engine::TurnReport& report) {
       {"token_rows", report.tokenRows},
       {"token_causes", causesOf(report)},
       {"reuse",
-       {{"cause", toString(report.reuse.cause)},
+       {{"cause", nameOf(report.reuse.cause)},
         {"reason", report.reuse.reason},
         {"first_new_position", report.reuse.firstNewPosition},
         {"cached_text", report.reuse.cachedText},
@@ -105,17 +105,17 @@ void addMode(Json& json, const engine::EngineConfig& config) {
   const auto set = [&json](const char* name, bool hasEffect, const auto& value) {
     json[name] = hasEffect ? Json(value) : Json();
   };
-  json["weights"] = toString(p.weights);
-  set("weight_scales", int8, toString(p.weightScales));
+  json["weights"] = nameOf(p.weights);
+  set("weight_scales", int8, nameOf(p.weightScales));
   set("group_size", int8 && p.weightScales == engine::WeightScales::kGroup, p.groupSize);
-  json["activations"] = toString(p.activations);
-  set("activation_scales", w8a8, toString(p.activationScales));
-  set("outliers", w8a8, toString(p.outliers));
+  json["activations"] = nameOf(p.activations);
+  set("activation_scales", w8a8, nameOf(p.activationScales));
+  set("outliers", w8a8, nameOf(p.outliers));
   set("smoothing", w8a8 && p.outliers == engine::OutlierMode::kSmooth, p.smoothing);
   set("outlier_threshold", w8a8 && p.outliers == engine::OutlierMode::kMixed, p.outlierThreshold);
   set("keep", int8, p.keep.text());
-  json["kv_type"] = toString(config.cache.type);
-  set("kv_keys", config.cache.type == engine::KvType::kInt8, toString(p.keyScales));
+  json["kv_type"] = nameOf(config.cache.type);
+  set("kv_keys", config.cache.type == engine::KvType::kInt8, nameOf(p.keyScales));
   set("calibration", p.needsCalibration() && p.calibration,
       p.calibration ? p.calibration->name : std::string());
 }

@@ -130,7 +130,7 @@ Json toJson(const Mode& mode, const EvaluationReport& report, bool compared,
 void print(const Mode& mode, const EvaluationReport& report, bool compared, bool several) {
   if (several) {
     printOut(fmt::format("{} · KV {}\n", engine::precisionKey(mode.config.precision),
-                         toString(mode.config.cache.type)));
+                         nameOf(mode.config.cache.type)));
   }
   printOut(fmt::format("{} tokens, perplexity {:.4f}\n", report.tokens, report.perplexity));
   if (!compared) return;

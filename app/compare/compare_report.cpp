@@ -45,14 +45,14 @@ QString fenced(const QString& text) {
 
 QString configText(const EngineConfig& config, const ModelInfo* model) {
   QStringList parts;
-  parts << QStringLiteral("weights %1").arg(QLatin1String(toString(config.precision.weights)));
-  parts << QStringLiteral("activations %1")
-               .arg(QLatin1String(toString(config.precision.activations)));
+  parts << QStringLiteral("weights %1").arg(QLatin1String(nameOf(config.precision.weights)));
+  parts
+      << QStringLiteral("activations %1").arg(QLatin1String(nameOf(config.precision.activations)));
   if (const std::string details = engine::precisionDetails(config.precision); !details.empty()) {
     parts << toQString(details);
   }
   parts << (config.cache.enabled
-                ? QStringLiteral("KV %1").arg(QLatin1String(toString(config.cache.type)))
+                ? QStringLiteral("KV %1").arg(QLatin1String(nameOf(config.cache.type)))
                 : QStringLiteral("no KV cache"));
   const int heads = config.kvHeads > 0 ? config.kvHeads : model ? model->config.nKvHeads : 0;
   if (heads > 0) parts << QStringLiteral("%1 KV heads").arg(heads);
@@ -104,7 +104,7 @@ QString compareMarkdown(const CompareSetup& setup, const std::array<CompareAnswe
   row(QStringLiteral("tokens"),
       [&](int side) { return QString::number(report(side).generatedTokens); });
   row(QStringLiteral("ended by"),
-      [&](int side) { return QString::fromLatin1(toString(report(side).stopReason)); });
+      [&](int side) { return QString::fromLatin1(nameOf(report(side).stopReason)); });
   row(QStringLiteral("weights, bytes"), [&](int side) {
     return QString::number(answers[static_cast<std::size_t>(side)].weightBytes);
   });

@@ -35,7 +35,7 @@ QString tr(const char* text) {
 
 }  // namespace
 
-QString toString(ExportFormat format) {
+QString nameOf(ExportFormat format) {
   for (const auto& entry : kFormats) {
     if (entry.format == format) return QLatin1String(entry.word);
   }

@@ -14,7 +14,7 @@ namespace vitrine::app {
 class ConversationStore;
 
 enum class ExportFormat { kMarkdown, kJson, kJsonl, kShareGpt, kHtml, kPdf };
-QString toString(ExportFormat format);  // "md", "json", "jsonl", "sharegpt", "html", "pdf"
+QString nameOf(ExportFormat format);  // "md", "json", "jsonl", "sharegpt", "html", "pdf"
 std::optional<ExportFormat> exportFormatFromString(const QString& word);
 QString fileSuffix(ExportFormat format);  // "md", "json", "jsonl", "json", "html", "pdf"
 /// "Title of the chat.md": no character that a file system refuses.

@@ -105,7 +105,7 @@ QByteArray toHtml(const ExportDocument& document) {
   html += QStringLiteral("</p>\n");
   for (const Turn& turn : turns) {
     html +=
-        QStringLiteral("<section class=\"turn %1\">\n<div class=\"who\">").arg(toString(turn.role));
+        QStringLiteral("<section class=\"turn %1\">\n<div class=\"who\">").arg(nameOf(turn.role));
     html += escaped(turn.speaker);
     if (!turn.model.isEmpty()) html += QStringLiteral(" · ") + escaped(turn.model);
     html += QStringLiteral("</div>\n") + body(turn.text);

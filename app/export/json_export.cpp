@@ -13,12 +13,12 @@ QJsonObject messageJson(const Message& message) {
       {QStringLiteral("id"), message.id},
       {QStringLiteral("parent"),
        message.parent == 0 ? QJsonValue(QJsonValue::Null) : QJsonValue(message.parent)},
-      {QStringLiteral("role"), toString(message.role)},
+      {QStringLiteral("role"), nameOf(message.role)},
       {QStringLiteral("content"), message.text},
       {QStringLiteral("created"), message.created.toUTC().toString(Qt::ISODateWithMs)}};
   if (message.pinned) json.insert(QStringLiteral("pinned"), true);
   if (message.role == Role::kAssistant) {
-    json.insert(QStringLiteral("state"), toString(message.state));
+    json.insert(QStringLiteral("state"), nameOf(message.state));
     if (!message.error.isEmpty()) json.insert(QStringLiteral("error"), message.error);
     if (!message.model.isEmpty()) json.insert(QStringLiteral("model"), message.model);
     if (!message.metrics.isEmpty()) json.insert(QStringLiteral("metrics"), message.metrics);
@@ -64,7 +64,7 @@ QByteArray toJsonDocument(const ExportDocument& document) {
                         QLatin1String(uses[static_cast<int>(c.systemPromptUse)])}};
   if (c.contextPolicy) {
     settings.insert(QStringLiteral("context_policy"),
-                    QLatin1String(engine::toString(*c.contextPolicy)));
+                    QLatin1String(engine::nameOf(*c.contextPolicy)));
   }
   QJsonObject json{{QStringLiteral("format"), QStringLiteral("vitrine-conversation")},
                    {QStringLiteral("version"), 1},
@@ -84,7 +84,7 @@ QByteArray toJsonl(const ExportDocument& document) {
   QJsonArray messages;
   for (const Turn& turn : turnsOf(document)) {
     if (turn.text.isEmpty()) continue;  // an answer that never came
-    messages.append(plainMessage("role", toString(turn.role), "content", turn.text));
+    messages.append(plainMessage("role", nameOf(turn.role), "content", turn.text));
   }
   return QJsonDocument(QJsonObject{{QStringLiteral("messages"), messages}})
              .toJson(QJsonDocument::Compact) +

@@ -71,7 +71,7 @@ std::vector<double> levelValues(const LoadCurve& curve, std::size_t level,
 
 void addLoadFigures(LabRow& row, const std::vector<LoadCurve>& curves) {
   for (const LoadCurve& curve : curves) {
-    const std::string mode = engine::toString(curve.batching);
+    const std::string mode = engine::nameOf(curve.batching);
     for (std::size_t level = 0; level < curve.levels.size(); ++level) {
       const int chats = curve.levels[level].concurrency;
       const auto add = [&](const char* id, const char* label, const char* unit,

@@ -80,20 +80,20 @@ Chart chartFrom(const Json& json) {
 }  // namespace
 
 Json toJson(const engine::EngineConfig& config) {
-  return {{"backend", engine::toString(config.backend)},
+  return {{"backend", engine::nameOf(config.backend)},
           {"threads", config.threads},
-          {"weights", engine::toString(config.precision.weights)},
-          {"activations", engine::toString(config.precision.activations)},
+          {"weights", engine::nameOf(config.precision.weights)},
+          {"activations", engine::nameOf(config.precision.activations)},
           {"precision", engine::precisionDetails(config.precision)},
           {"group_size", config.precision.groupSize},
           {"kv_heads", config.kvHeads},
-          {"kv", engine::toString(config.cache.type)},
+          {"kv", engine::nameOf(config.cache.type)},
           {"kv_cache", config.cache.enabled},
           {"reuse", config.cache.reuse},
-          {"kv_layout", engine::toString(config.cache.layout)},
+          {"kv_layout", engine::nameOf(config.cache.layout)},
           {"block_size", config.cache.blockSize},
           {"kv_budget_bytes", config.cache.budgetBytes},
-          {"batching", engine::toString(config.batching)},
+          {"batching", engine::nameOf(config.batching)},
           {"context", config.contextTokens},
           {"prefill_chunk", config.prefillChunk},
           {"max_sequences", config.maxSequences}};
@@ -113,7 +113,7 @@ Json toJson(const LabRow& row) {
           {"how", row.how},
           {"figures", std::move(figures)},
           {"charts", std::move(charts)},
-          {"effort", toString(row.effort)},
+          {"effort", nameOf(row.effort)},
           {"seconds", row.seconds},
           {"date", row.date}};
 }
@@ -128,7 +128,7 @@ Json toJson(const LabReport& report) {
   }
   return {{"program", "vitrine " VITRINE_VERSION},
           {"date", report.date},
-          {"effort", toString(report.effort)},
+          {"effort", nameOf(report.effort)},
           {"model",
            {{"name", subject.model},
             {"quantization", subject.quantization},

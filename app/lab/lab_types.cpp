@@ -5,7 +5,7 @@
 
 namespace vitrine::app::lab {
 
-const char* toString(Effort effort) {
+const char* nameOf(Effort effort) {
   return effort == Effort::kFull ? "full" : "quick";
 }
 
@@ -18,13 +18,13 @@ std::string Subject::configurationText() const {
   std::string text = fmt::format("{} · {} weights", backend,
                                  config.precision.weights == engine::WeightMode::kNative
                                      ? "native"
-                                     : engine::toString(config.precision.weights));
+                                     : engine::nameOf(config.precision.weights));
   if (config.precision.weights == engine::WeightMode::kInt8) {
     text += fmt::format(" ({}) · {} activations", engine::precisionDetails(config.precision),
-                        engine::toString(config.precision.activations));
+                        engine::nameOf(config.precision.activations));
   }
   return text + fmt::format(" · {} KV · blocks of {} · chunks of {}",
-                            engine::toString(config.cache.type), config.cache.blockSize,
+                            engine::nameOf(config.cache.type), config.cache.blockSize,
                             config.prefillChunk);
 }
 

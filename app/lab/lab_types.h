@@ -14,7 +14,7 @@ namespace vitrine::app::lab {
 
 /// How long a run may take: about 2 or 10 minutes for all rows of a small model on two cores.
 enum class Effort { kQuick, kFull };
-const char* toString(Effort effort);  // "quick", "full"
+const char* nameOf(Effort effort);  // "quick", "full"
 
 /// One measured value with the range of its repeats.
 struct Figure {

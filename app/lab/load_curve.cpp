@@ -53,7 +53,7 @@ std::vector<Chart> loadCharts(const std::vector<LoadCurve>& curves) {
   ttft.logY = true;  // a newcomer that waits for a whole batch is far above the rest
 
   for (const LoadCurve& curve : curves) {
-    const std::string mode = engine::toString(curve.batching);
+    const std::string mode = engine::nameOf(curve.batching);
     const auto add = [&](Chart& chart, const char* id, const std::string& label, bool dashed,
                          double LoadResult::*field) {
       Series series;

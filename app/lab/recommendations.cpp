@@ -88,7 +88,7 @@ class Advisor {
         "Most tokens a second of 8 chats together among weights close to FP16; the number of chats "
         "with the highest throughput under load; {} batching, which had {} of the throughput of "
         "{}.",
-        engine::toString(result.config.batching), factorText(gain >= 1 ? gain : 1 / gain),
+        engine::nameOf(result.config.batching), factorText(gain >= 1 ? gain : 1 / gain),
         gain >= 1 ? "static" : "continuous");
     return result;
   }

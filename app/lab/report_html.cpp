@@ -104,7 +104,7 @@ std::string recommendations(const LabReport& report) {
 std::string details(const LabRow& row) {
   std::string html = fmt::format(
       "<h2>{}</h2>\n<p>{}</p>\n<p class=\"muted\">{}, {}, {:.0f} s</p>\n", escaped(row.method),
-      escaped(row.how), toString(row.effort), escaped(row.date), row.seconds);
+      escaped(row.how), nameOf(row.effort), escaped(row.date), row.seconds);
   for (const Chart& chart : row.charts) {
     html += "<div class=\"chart\"><h3>" + escaped(chart.title) + "</h3>\n" +
             toSvg(chart, 900, 260) + "</div>\n";

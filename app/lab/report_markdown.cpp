@@ -44,7 +44,7 @@ std::string toMarkdown(const LabReport& report) {
   for (const LabRow& row : report.rows) {
     text +=
         fmt::format("\n## {}\n\n{}\n\nRun: {}, {}, {:.0f} s.\n\n| Figure | Value |\n|---|---|\n",
-                    cell(row.method), cell(row.how), toString(row.effort), row.date, row.seconds);
+                    cell(row.method), cell(row.how), nameOf(row.effort), row.date, row.seconds);
     for (const Figure& figure : row.figures) {
       text += fmt::format("| {} | {} |\n", cell(figure.label), cell(figureText(figure)));
     }

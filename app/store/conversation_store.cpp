@@ -224,7 +224,7 @@ Result<void> ConversationStore::setSystemPromptUse(ConversationId id, SystemProm
 
 Result<void> ConversationStore::setContextPolicy(ConversationId id,
                                                  std::optional<engine::ContextPolicy> policy) {
-  const QString name = policy ? QString::fromLatin1(engine::toString(*policy)) : QStringLiteral("");
+  const QString name = policy ? QString::fromLatin1(engine::nameOf(*policy)) : QStringLiteral("");
   VITRINE_TRY(update(id, "context_policy", name, false));
   emit conversationChanged(id);
   return {};

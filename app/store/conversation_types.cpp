@@ -2,7 +2,7 @@
 
 namespace vitrine::app {
 
-QString toString(Role role) {
+QString nameOf(Role role) {
   switch (role) {
     case Role::kSystem:
       return QStringLiteral("system");
@@ -20,7 +20,7 @@ Role roleFromString(const QString& text) {
   return Role::kUser;
 }
 
-QString toString(MessageState state) {
+QString nameOf(MessageState state) {
   switch (state) {
     case MessageState::kComplete:
       return QStringLiteral("complete");
@@ -38,7 +38,7 @@ std::optional<engine::ContextPolicy> contextPolicyFromString(const QString& text
   using engine::ContextPolicy;
   for (const ContextPolicy policy :
        {ContextPolicy::kStop, ContextPolicy::kDropOldest, ContextPolicy::kKeepPinned}) {
-    if (text == QLatin1String(engine::toString(policy))) return policy;
+    if (text == QLatin1String(engine::nameOf(policy))) return policy;
   }
   return std::nullopt;
 }

@@ -15,7 +15,7 @@ using ConversationId = qint64;  ///< 0: none
 using MessageId = qint64;       ///< 0: none
 
 enum class Role { kSystem, kUser, kAssistant };
-QString toString(Role role);  // "system", "user", "assistant"
+QString nameOf(Role role);  // "system", "user", "assistant"
 Role roleFromString(const QString& text);
 
 enum class MessageState {
@@ -24,7 +24,7 @@ enum class MessageState {
   kStopped,    ///< cut by the person or by a crash; the text is what there was
   kFailed,     ///< no answer came; `error` says why
 };
-QString toString(MessageState state);  // "complete", "streaming", "stopped", "failed"
+QString nameOf(MessageState state);  // "complete", "streaming", "stopped", "failed"
 
 /// How a system prompt reaches a model whose template refuses system messages.
 enum class SystemPromptUse { kAsSystem, kMergeIntoFirstUser, kDrop };

@@ -99,7 +99,7 @@ Result<void> ConversationStore::finish(const Message& message) {
         QStringLiteral("UPDATE messages SET text = ?, token_ids = ?, state = ?, error = ?, "
                        "metrics = ?, model = ?, writer = NULL WHERE id = ?"),
         {message.text.isNull() ? QStringLiteral("") : message.text, toBlob(message.tokenIds),
-         toString(message.state), message.error.isNull() ? QStringLiteral("") : message.error,
+         nameOf(message.state), message.error.isNull() ? QStringLiteral("") : message.error,
          compactJson(message.metrics), message.model.isNull() ? QStringLiteral("") : message.model,
          message.id});
     if (!done) return tl::unexpected(done.error());

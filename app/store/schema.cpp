@@ -69,7 +69,7 @@ QDateTime readTime(const QVariant& value) {
 MessageState stateFromString(const QString& text) {
   for (const MessageState state :
        {MessageState::kStreaming, MessageState::kStopped, MessageState::kFailed}) {
-    if (text == toString(state)) return state;
+    if (text == nameOf(state)) return state;
   }
   return MessageState::kComplete;
 }
@@ -128,27 +128,27 @@ Message readMessage(const QSqlQuery& row, int first) {
 }
 
 QVariantList conversationValues(const Conversation& c) {
-  return {orNull(c.id),
-          notNull(c.uuid),
-          notNull(c.title),
-          c.titleIsAutomatic,
-          notNull(c.systemPrompt),
-          static_cast<int>(c.systemPromptUse),
-          c.contextPolicy ? QString::fromLatin1(engine::toString(*c.contextPolicy))
-                          : QStringLiteral(""),
-          compactJson(c.sampling),
-          c.colour,
-          c.pinned,
-          c.created.toMSecsSinceEpoch(),
-          c.updated.toMSecsSinceEpoch(),
-          orNull(c.trashed),
-          orNull(c.activeLeaf)};
+  return {
+      orNull(c.id),
+      notNull(c.uuid),
+      notNull(c.title),
+      c.titleIsAutomatic,
+      notNull(c.systemPrompt),
+      static_cast<int>(c.systemPromptUse),
+      c.contextPolicy ? QString::fromLatin1(engine::nameOf(*c.contextPolicy)) : QStringLiteral(""),
+      compactJson(c.sampling),
+      c.colour,
+      c.pinned,
+      c.created.toMSecsSinceEpoch(),
+      c.updated.toMSecsSinceEpoch(),
+      orNull(c.trashed),
+      orNull(c.activeLeaf)};
 }
 
 QVariantList messageValues(const Message& m) {
   return {orNull(m.id),           m.conversation,   orNull(m.parent),
-          toString(m.role),       notNull(m.text),  toBlob(m.tokenIds),
-          toString(m.state),      notNull(m.error), m.created.toMSecsSinceEpoch(),
+          nameOf(m.role),         notNull(m.text),  toBlob(m.tokenIds),
+          nameOf(m.state),        notNull(m.error), m.created.toMSecsSinceEpoch(),
           compactJson(m.metrics), notNull(m.model), m.pinned};
 }
 

@@ -18,7 +18,7 @@
 namespace vitrine::engine {
 
 enum class BackendKind { kAuto, kReference, kCpu, kCuda };
-const char* toString(BackendKind kind);  // "auto", "reference", "cpu", "cuda"
+const char* nameOf(BackendKind kind);  // "auto", "reference", "cpu", "cuda"
 
 struct BackendOptions {
   WeightPrecision precision;

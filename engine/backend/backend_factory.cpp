@@ -50,7 +50,7 @@ Result<BackendKind> forcedBackend() {
   if (forced == nullptr || *forced == '\0') return BackendKind::kAuto;
   for (BackendKind kind :
        {BackendKind::kAuto, BackendKind::kReference, BackendKind::kCpu, BackendKind::kCuda}) {
-    if (std::string_view(forced) == toString(kind)) return kind;
+    if (std::string_view(forced) == nameOf(kind)) return kind;
   }
   return fail(ErrorCode::kInvalidArgument,
               "VITRINE_BACKEND is \"{}\"; it may be auto, reference, cpu or cuda", forced);

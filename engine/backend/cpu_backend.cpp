@@ -78,7 +78,7 @@ CpuBackend::CpuBackend(std::shared_ptr<const Model> model, ModelConfig config,
 }
 
 BackendInfo CpuBackend::info() const {
-  return {BackendKind::kCpu, "cpu", cpu::toString(m_kernels.isa), processorName(),
+  return {BackendKind::kCpu, "cpu", cpu::nameOf(m_kernels.isa), processorName(),
           m_pool->threads(), m_note};
 }
 

@@ -52,13 +52,13 @@ struct WeightPrecision {
   bool operator==(const WeightPrecision& other) const;
 };
 
-const char* toString(WeightMode mode);          // "native", "fp16", "bf16", "int8"
-const char* toString(ActivationMode mode);      // "fp16", "int8"
-const char* toString(KvType type);              // "fp16", "int8"
-const char* toString(WeightScales scales);      // "group", "channel", "tensor"
-const char* toString(ActivationScales scales);  // "dynamic", "static"
-const char* toString(OutlierMode mode);         // "none", "mixed", "smooth"
-const char* toString(KeyScales scales);         // "token", "channel"
+const char* nameOf(WeightMode mode);          // "native", "fp16", "bf16", "int8"
+const char* nameOf(ActivationMode mode);      // "fp16", "int8"
+const char* nameOf(KvType type);              // "fp16", "int8"
+const char* nameOf(WeightScales scales);      // "group", "channel", "tensor"
+const char* nameOf(ActivationScales scales);  // "dynamic", "static"
+const char* nameOf(OutlierMode mode);         // "none", "mixed", "smooth"
+const char* nameOf(KeyScales scales);         // "token", "channel"
 
 /// Everything that decides what a precision computes, on one line: equal lines, equal results. For
 /// keys of caches and archives.

@@ -3,7 +3,7 @@
 
 namespace vitrine::engine {
 
-const char* toString(WeightMode mode) {
+const char* nameOf(WeightMode mode) {
   switch (mode) {
     case WeightMode::kNative: return "native";
     case WeightMode::kFp16: return "fp16";
@@ -13,21 +13,23 @@ const char* toString(WeightMode mode) {
   return "?";
 }
 
-const char* toString(ActivationMode mode) {
+const char* nameOf(ActivationMode mode) {
   return mode == ActivationMode::kInt8 ? "int8" : "fp16";
 }
 
-const char* toString(KvType type) { return type == KvType::kInt8 ? "int8" : "fp16"; }
+const char* nameOf(KvType type) {
+  return type == KvType::kInt8 ? "int8" : "fp16";
+}
 
-const char* toString(KvLayout layout) {
+const char* nameOf(KvLayout layout) {
   return layout == KvLayout::kContiguous ? "contiguous" : "paged";
 }
 
-const char* toString(Batching batching) {
+const char* nameOf(Batching batching) {
   return batching == Batching::kStatic ? "static" : "continuous";
 }
 
-const char* toString(ContextPolicy policy) {
+const char* nameOf(ContextPolicy policy) {
   switch (policy) {
     case ContextPolicy::kStop: return "stop";
     case ContextPolicy::kDropOldest: return "drop_oldest";
@@ -36,7 +38,7 @@ const char* toString(ContextPolicy policy) {
   return "?";
 }
 
-const char* toString(StallCause cause) {
+const char* nameOf(StallCause cause) {
   switch (cause) {
     case StallCause::kNone: return "none";
     case StallCause::kOthersPrefill: return "prefill";
@@ -47,7 +49,7 @@ const char* toString(StallCause cause) {
   return "?";
 }
 
-const char* toString(ReuseCause cause) {
+const char* nameOf(ReuseCause cause) {
   switch (cause) {
     case ReuseCause::kNone: return "none";
     case ReuseCause::kNew: return "new";
@@ -59,7 +61,7 @@ const char* toString(ReuseCause cause) {
   return "?";
 }
 
-const char* toString(BackendKind kind) {
+const char* nameOf(BackendKind kind) {
   switch (kind) {
     case BackendKind::kAuto: return "auto";
     case BackendKind::kReference: return "reference";
@@ -69,7 +71,7 @@ const char* toString(BackendKind kind) {
   return "?";
 }
 
-const char* toString(StopReason reason) {
+const char* nameOf(StopReason reason) {
   switch (reason) {
     case StopReason::kEnd: return "eos";
     case StopReason::kStopText: return "stop";

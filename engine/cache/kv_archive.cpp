@@ -33,7 +33,7 @@ std::string archiveSettings(const std::string& modelFingerprint, const Backend& 
   return fmt::format(
       "vitrine {}\nmodel {}\nbackend {} {}\n{}\nkv {}{} heads {} block {} bytes {}\n",
       VITRINE_VERSION, modelFingerprint, info.name, info.instructionSet,
-      precisionKey(backend.precision()), toString(shape.type), int8 ? " keys transformed" : "",
+      precisionKey(backend.precision()), nameOf(shape.type), int8 ? " keys transformed" : "",
       shape.nKvHeads, shape.blockSize, backend.memory().kvBytesPerBlock);
 }
 

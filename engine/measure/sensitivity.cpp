@@ -45,7 +45,7 @@ void addRows(SensitivityReport& report, const SensitivityOptions& options, int n
     MatrixSet set;
     for (int layer = 0; layer < nLayers; ++layer) set.add(layer, part);
     report.parts.push_back(rowOf(std::move(set)));
-    report.parts.back().name = fmt::format("*.{}", toString(part));
+    report.parts.back().name = fmt::format("*.{}", nameOf(part));
   }
   for (int layer = 0; options.matrices && layer < nLayers; ++layer) {
     for (int i = 0; i < kLayerParts; ++i) {
@@ -70,7 +70,7 @@ Result<SensitivityReport> measureSensitivity(const BackendMaker& make, const Mod
   if (options.precision.weights != WeightMode::kInt8) {
     return fail(ErrorCode::kInvalidArgument,
                 "sensitivity is the loss by INT8, but the weights are {}; choose INT8 weights",
-                toString(options.precision.weights));
+                nameOf(options.precision.weights));
   }
   VITRINE_ASSIGN(
       const ScoredWindows windows,

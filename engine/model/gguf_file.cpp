@@ -239,7 +239,7 @@ Result<std::optional<std::string_view>> GgufFile::text(std::string_view key) con
   if (value == nullptr) return std::nullopt;
   if (const auto* text = std::get_if<std::string_view>(&value->value)) return *text;
   return fail(ErrorCode::kInvalidFile, "{}: {} has the type {}, but must be a text",
-              displayPath(path()), key, toString(value->type));
+              displayPath(path()), key, nameOf(value->type));
 }
 
 Result<std::optional<std::uint64_t>> GgufFile::integer(std::string_view key) const {
@@ -257,7 +257,7 @@ Result<std::optional<double>> GgufFile::number(std::string_view key) const {
     return static_cast<double>(*number);
   }
   return fail(ErrorCode::kInvalidFile, "{}: {} has the type {}, but must be a number",
-              displayPath(path()), key, toString(value->type));
+              displayPath(path()), key, nameOf(value->type));
 }
 
 Result<std::optional<bool>> GgufFile::boolean(std::string_view key) const {
@@ -265,7 +265,7 @@ Result<std::optional<bool>> GgufFile::boolean(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (const auto* flag = std::get_if<bool>(&value->value)) return *flag;
   return fail(ErrorCode::kInvalidFile, "{}: {} has the type {}, but must be a bool",
-              displayPath(path()), key, toString(value->type));
+              displayPath(path()), key, nameOf(value->type));
 }
 
 Result<const GgufArray*> GgufFile::array(std::string_view key) const {
@@ -273,7 +273,7 @@ Result<const GgufArray*> GgufFile::array(std::string_view key) const {
   if (value == nullptr) return nullptr;
   if (const auto* array = std::get_if<GgufArray>(&value->value)) return array;
   return fail(ErrorCode::kInvalidFile, "{}: {} has the type {}, but must be an array",
-              displayPath(path()), key, toString(value->type));
+              displayPath(path()), key, nameOf(value->type));
 }
 
 const GgufTensor* GgufFile::findTensor(std::string_view name) const {
@@ -320,7 +320,7 @@ double GgufArray::number(std::uint64_t i) const {
   return static_cast<double>(integer(i));
 }
 
-const char* toString(GgufType type) {
+const char* nameOf(GgufType type) {
   constexpr const char* kNames[] = {"uint8",  "int8",    "uint16", "int16",  "uint32",
                                     "int32",  "float32", "bool",   "string", "array",
                                     "uint64", "int64",   "float64"};

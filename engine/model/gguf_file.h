@@ -35,7 +35,7 @@ enum class GgufType : std::uint32_t {
   kInt64,
   kFloat64,
 };
-const char* toString(GgufType type);  // "uint32"
+const char* nameOf(GgufType type);  // "uint32"
 
 /// An array of metadata. Elements of plain types lie unaligned in the file; strings are views into
 /// the file; nested arrays were validated and are skipped.

@@ -125,7 +125,7 @@ Result<GgufArray> readArray(Reader& reader, std::string_view key, int depth) {
   if (const int bytes = plainBytes(array.elementType); bytes > 0) {
     if (count > reader.left() / static_cast<unsigned>(bytes)) {
       return reader.tooMany(key, count,
-                            fmt::format("elements of type {}", toString(array.elementType)));
+                            fmt::format("elements of type {}", nameOf(array.elementType)));
     }
     reader.skip(count * static_cast<unsigned>(bytes));
     return array;
@@ -250,7 +250,7 @@ Result<std::uint64_t> readAlignment(const GgufPart& part) {
   const GgufValue& value = entry->second;
   if (value.type != GgufType::kUint32) {
     return fail(ErrorCode::kInvalidFile, "{}: general.alignment has the type {}, uint32 is right",
-                displayPath(part.file->path()), toString(value.type));
+                displayPath(part.file->path()), nameOf(value.type));
   }
   const std::uint64_t alignment = std::get<std::uint64_t>(value.value);
   if (!std::has_single_bit(alignment) || alignment < 8 || alignment > kMaxAlignment) {
@@ -394,7 +394,7 @@ Result<std::optional<std::uint64_t>> unsignedValue(
                 displayPath(path), key, *integer);
   }
   return fail(ErrorCode::kInvalidFile, "{}: {} has the type {}, but must be an integer",
-              displayPath(path), key, toString(value.type));
+              displayPath(path), key, nameOf(value.type));
 }
 
 Result<GgufPart> parseGgufPart(const std::filesystem::path& path) {

@@ -84,7 +84,7 @@ class Hash {
 
 }  // namespace
 
-const char* toString(ScaleMethod method) {
+const char* nameOf(ScaleMethod method) {
   switch (method) {
     case ScaleMethod::kMax:
       return "max";

@@ -20,7 +20,7 @@ enum class ScaleMethod : std::uint8_t {
   kPercentile,  ///< a percentile of the magnitudes: rare large ones are clipped
   kMse,         ///< the scale with the least squared error of rounding and clipping together
 };
-const char* toString(ScaleMethod method);  // "max", "percentile", "mse"
+const char* nameOf(ScaleMethod method);  // "max", "percentile", "mse"
 
 /// What was seen at one site.
 struct SiteStatistics {

@@ -25,7 +25,7 @@ std::optional<int> number(std::string_view text) {
 std::optional<MatrixPart> layerPart(std::string_view text) {
   for (int i = 0; i < kLayerParts; ++i) {
     const auto part = static_cast<MatrixPart>(i);
-    if (text == toString(part)) return part;
+    if (text == nameOf(part)) return part;
   }
   return std::nullopt;
 }
@@ -48,7 +48,7 @@ Result<MatrixSet> MatrixSet::parse(std::string_view text, int nLayers) {
     const std::size_t comma = text.find(',');
     const std::string_view item = trimmed(text.substr(0, comma));
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
-    if (item == toString(MatrixPart::kOutput)) {
+    if (item == nameOf(MatrixPart::kOutput)) {
       set.add(-1, MatrixPart::kOutput);
       continue;
     }
@@ -124,11 +124,11 @@ std::string MatrixSet::text() const {
   for (int i = 0; i < kLayerParts; ++i) {
     const auto part = static_cast<MatrixPart>(i);
     appendRuns([&](int layer) { return contains(layer, part) && !containsLayer(layer); },
-               fmt::format(".{}", toString(part)));
+               fmt::format(".{}", nameOf(part)));
   }
   if (contains(-1, MatrixPart::kOutput)) {
     if (!text.empty()) text += ',';
-    text += toString(MatrixPart::kOutput);
+    text += nameOf(MatrixPart::kOutput);
   }
   return text;
 }

@@ -6,7 +6,7 @@
 
 namespace vitrine::engine {
 
-const char* toString(WeightScales scales) {
+const char* nameOf(WeightScales scales) {
   switch (scales) {
     case WeightScales::kGroup:
       return "group";
@@ -18,11 +18,11 @@ const char* toString(WeightScales scales) {
   return "?";
 }
 
-const char* toString(ActivationScales scales) {
+const char* nameOf(ActivationScales scales) {
   return scales == ActivationScales::kStatic ? "static" : "dynamic";
 }
 
-const char* toString(OutlierMode mode) {
+const char* nameOf(OutlierMode mode) {
   switch (mode) {
     case OutlierMode::kNone:
       return "none";
@@ -34,20 +34,20 @@ const char* toString(OutlierMode mode) {
   return "?";
 }
 
-const char* toString(KeyScales scales) {
+const char* nameOf(KeyScales scales) {
   return scales == KeyScales::kChannel ? "channel" : "token";
 }
 
 std::string precisionKey(const WeightPrecision& p) {
-  std::string key = fmt::format("weights {}", toString(p.weights));
+  std::string key = fmt::format("weights {}", nameOf(p.weights));
   if (p.weights == WeightMode::kInt8) {
-    key += fmt::format(" per {}", toString(p.weightScales));
+    key += fmt::format(" per {}", nameOf(p.weightScales));
     if (p.weightScales == WeightScales::kGroup) key += fmt::format(" {}", p.groupSize);
     if (!p.keep.empty()) key += fmt::format(" keep {}", p.keep.text());
   }
-  key += fmt::format(" activations {}", toString(p.activations));
+  key += fmt::format(" activations {}", nameOf(p.activations));
   if (p.activations == ActivationMode::kInt8) {
-    key += fmt::format(" {}", toString(p.activationScales));
+    key += fmt::format(" {}", nameOf(p.activationScales));
     if (p.outliers == OutlierMode::kMixed) key += fmt::format(" mixed {}", p.outlierThreshold);
     if (p.outliers == OutlierMode::kSmooth) key += fmt::format(" smooth {}", p.smoothing);
   }

@@ -12,7 +12,7 @@ std::string precisionDetails(const WeightPrecision& p) {
   };
   if (p.weights == WeightMode::kInt8) {
     add(p.weightScales == WeightScales::kGroup ? fmt::format("groups of {}", p.groupSize)
-                                               : fmt::format("per {}", toString(p.weightScales)));
+                                               : fmt::format("per {}", nameOf(p.weightScales)));
     if (p.activations == ActivationMode::kInt8) {
       if (p.activationScales == ActivationScales::kStatic) add("static scales");
       if (p.outliers == OutlierMode::kMixed) {

@@ -64,7 +64,7 @@ std::string profileText(const CalibrationProfile& p) {
   for (const std::string& source : p.sources) sources.push_back(quoted(source));
   text += fmt::format(
       "\"sources\":{},\n\"tokens\":{},\n\"method\":\"{}\",\n\"percentile\":{},\n\"created\":{},\n",
-      list(sources), p.tokens, toString(p.method), p.percentile, quoted(p.created));
+      list(sources), p.tokens, nameOf(p.method), p.percentile, quoted(p.created));
   text += "\"sites\":[";
   for (std::size_t i = 0; i < p.sites.size(); ++i) {
     text += i == 0 ? "\n" : ",\n";
@@ -162,7 +162,7 @@ class Reader {
   Result<ScaleMethod> method(const Json& json) const {
     VITRINE_ASSIGN(const std::string name, text(json, "method"));
     for (const ScaleMethod m : {ScaleMethod::kMax, ScaleMethod::kPercentile, ScaleMethod::kMse}) {
-      if (name == toString(m)) return m;
+      if (name == nameOf(m)) return m;
     }
     return wrong("\"method\" is \"{}\", not max, percentile or mse", displayText(name));
   }

@@ -90,7 +90,7 @@ Result<void> checkPrecision(const WeightPrecision& p) {
   if (p.activations == ActivationMode::kInt8 && p.weights != WeightMode::kInt8) {
     return fail(ErrorCode::kInvalidArgument,
                 "INT8 activations need INT8 weights, not {}; choose --weights int8",
-                toString(p.weights));
+                nameOf(p.weights));
   }
   if (p.weights == WeightMode::kInt8 && p.weightScales == WeightScales::kGroup &&
       p.groupSize != 32 && p.groupSize != 64 && p.groupSize != 128) {

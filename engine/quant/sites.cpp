@@ -4,7 +4,7 @@
 
 namespace vitrine::engine {
 
-const char* toString(MatrixPart part) {
+const char* nameOf(MatrixPart part) {
   switch (part) {
     case MatrixPart::kQ:
       return "q";
@@ -26,7 +26,7 @@ const char* toString(MatrixPart part) {
   return "?";
 }
 
-const char* toString(LinearInput input) {
+const char* nameOf(LinearInput input) {
   switch (input) {
     case LinearInput::kAttention:
       return "attention";
@@ -77,8 +77,8 @@ int widthOf(const ModelConfig& config, LinearInput input) {
 
 std::string siteName(int site, int nLayers) {
   const LinearInput input = inputOfSite(site, nLayers);
-  if (input == LinearInput::kOutput) return toString(input);
-  return fmt::format("layers.{}.{}", layerOfSite(site, nLayers), toString(input));
+  if (input == LinearInput::kOutput) return nameOf(input);
+  return fmt::format("layers.{}.{}", layerOfSite(site, nLayers), nameOf(input));
 }
 
 }  // namespace vitrine::engine

@@ -10,12 +10,12 @@ namespace vitrine::engine {
 /// The matrices of a layer; kOutput is the one after the last layer (layer −1).
 enum class MatrixPart : std::uint8_t { kQ, kK, kV, kO, kGate, kUp, kDown, kOutput };
 inline constexpr int kLayerParts = 7;
-const char* toString(MatrixPart part);  // "q", "k", "v", "o", "gate", "up", "down", "output"
+const char* nameOf(MatrixPart part);  // "q", "k", "v", "o", "gate", "up", "down", "output"
 
 /// The rows that enter matrix products. q, k and v read the same ones, so do gate and up.
 enum class LinearInput : std::uint8_t { kAttention, kAttentionOut, kFfn, kDown, kOutput };
 inline constexpr int kLayerInputs = 4;
-const char* toString(LinearInput input);  // "attention", "o", "ffn", "down", "output"
+const char* nameOf(LinearInput input);  // "attention", "o", "ffn", "down", "output"
 
 LinearInput inputOf(MatrixPart part);
 /// Columns of the matrices that read it.

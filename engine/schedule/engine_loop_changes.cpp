@@ -144,7 +144,7 @@ Result<void> EngineLoop::measureSteps(double preparedMs) {
   const std::string key =
       fmt::format("{} {} {} {} {} {} {}", m_model->fingerprint(), m_backend->info().name,
                   m_backend->info().threads, precisionKey(m_backend->precision()),
-                  toString(shape.type), shape.nKvHeads, shape.blockSize);
+                  nameOf(shape.type), shape.nKvHeads, shape.blockSize);
   StepCost& cost = m_records.costs.use(key, StepCost::Proportions::of(m_backend->config()));
   if (cost.isReady()) return {};
   constexpr double kLeastBudgetMs = 80, kShareOfLoad = 0.02;

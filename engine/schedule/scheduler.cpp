@@ -412,9 +412,9 @@ TurnReport Scheduler::makeReport(const Turn& turn, StopReason reason) const {
                                         m_cache.blockSize();
   }
   report.backend = m_backend.info().name;
-  report.weights = toString(m_backend.precision().weights);
-  report.activations = toString(m_backend.precision().activations);
-  report.kvType = toString(m_backend.cacheShape().type);
+  report.weights = nameOf(m_backend.precision().weights);
+  report.activations = nameOf(m_backend.precision().activations);
+  report.kvType = nameOf(m_backend.cacheShape().type);
   report.precision = precisionDetails(m_backend.precision());
   return report;
 }

@@ -104,7 +104,7 @@ Result<void> BpeTokenizer::readVocabulary(const GgufFile& file) {
     return fail(ErrorCode::kInvalidFile,
                 "{}: tokenizer.ggml.token_type must be {} integers, one a token; it is {} elements "
                 "of type {}",
-                name, n, types->count, toString(types->elementType));
+                name, n, types->count, nameOf(types->elementType));
   }
   m_kinds.resize(n, TokenKind::kNormal);
   std::size_t arenaBytes = 0;

@@ -2,7 +2,7 @@
 
 namespace vitrine::kernels::cpu {
 
-const char* toString(Isa isa) {
+const char* nameOf(Isa isa) {
   switch (isa) {
     case Isa::kPortable:
       return "portable";

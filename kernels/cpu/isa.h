@@ -12,7 +12,7 @@ enum class Isa : std::uint8_t {
 };
 
 /// "portable", "AVX2", "AVX-512 VNNI BF16"
-const char* toString(Isa isa);
+const char* nameOf(Isa isa);
 /// As the environment variable VITRINE_ISA spells it: "portable", "avx2", "avx512".
 const char* shortName(Isa isa);
 

@@ -93,7 +93,7 @@ void loadRow(const FileMatrix& from, int r, float* row, int padded) {
 
 }  // namespace
 
-const char* toString(WeightFormat format) {
+const char* nameOf(WeightFormat format) {
   switch (format) {
     case WeightFormat::kF32:
       return "F32";

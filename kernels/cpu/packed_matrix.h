@@ -21,7 +21,7 @@ enum class WeightFormat : std::uint8_t {
   kQ4_0,  ///< scales [group][row] FP16, then [group][4][row][4] bytes of two nibbles
   kQ4_1,  ///< scales and minima [group][2][row] FP16, then as kQ4_0
 };
-const char* toString(WeightFormat format);  // "F32", "F16", "BF16", "INT8", "Q4_0", "Q4_1"
+const char* nameOf(WeightFormat format);  // "F32", "F16", "BF16", "INT8", "Q4_0", "Q4_1"
 
 inline constexpr int kTileRows = 16;
 inline constexpr int kGroup = 32;

@@ -13,8 +13,11 @@ inline std::filesystem::path parrot(const AppFixture& app, const char* text,
   return parrotModel(text, options).save(app.path("parrot.gguf"));
 }
 
-/// Greedy: among random weights the end could be drawn, though it is never the best.
-inline std::filesystem::path endless(AppFixture& app, TinyModelOptions options = {}) {
+/// A model whose answers go on until they are stopped.
+inline std::filesystem::path endless(AppFixture& app) {
+  TinyModelOptions options;
+  options.contextLength = kLongContext;
+  // Greedy: among random weights the end could be drawn, though it is never the best.
   app.settings->setSamplingDefaults({{"temperature", 0}});
   return randomModel(options).save(app.path("endless.gguf"));
 }

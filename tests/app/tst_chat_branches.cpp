@@ -96,9 +96,7 @@ void TestChatBranches::aBranchKeepsItsNameAndIsFoundByIt() {
 
 void TestChatBranches::branchesCanBeSwitchedWhileAnAnswerStreams() {
   AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
+  QVERIFY(app.load(endless(app)));
   auto session = app.newSession();
   QVERIFY(session->send(QStringLiteral("q")));
   QTRY_VERIFY(!lastRow(*session).message.text.isEmpty());

@@ -25,9 +25,7 @@ class TestChatModels : public QObject {
 
 void TestChatModels::oneRowChangesWhileStreaming() {
   AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
+  QVERIFY(app.load(endless(app)));
   auto session = app.newSession();
   MessageListModel model;
   QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
@@ -123,9 +121,7 @@ void TestChatModels::anotherProgramsChangesAreSeen() {
 
 void TestChatModels::twoChatsAnswerAtOnce() {
   AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 4096;
-  QVERIFY(app.load(endless(app, options)));
+  QVERIFY(app.load(endless(app)));
   SessionPool pool(*app.store, *app.engine, *app.settings);
   ChatSession* one = pool.createConversation();
   QVERIFY(one->send(QStringLiteral("first chat")));

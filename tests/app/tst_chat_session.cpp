@@ -136,9 +136,7 @@ void TestChatSession::aSendThatCannotStartChangesNothing() {
 
 void TestChatSession::stoppedTextIsKeptAndTheChatGoesOn() {
   AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
+  QVERIFY(app.load(endless(app)));
   auto session = app.newSession();
   QVERIFY(session->send(QStringLiteral("go")));
   QTRY_VERIFY(lastRow(*session).message.text.size() > 20);
@@ -370,9 +368,7 @@ void TestChatSession::titlesComeFromTheFirstQuestion() {
 
 void TestChatSession::closingInMidAnswerKeepsTheText() {
   AppFixture app;
-  test::TinyModelOptions options;
-  options.contextLength = 8192;
-  QVERIFY(app.load(endless(app, options)));
+  QVERIFY(app.load(endless(app)));
   auto session = app.newSession();
   const ConversationId id = session->conversation().id;
   QVERIFY(session->send(QStringLiteral("go")));

@@ -196,16 +196,16 @@ class TestCompareRun : public QObject {
   }
 
   void stoppingAndLeavingAreClean() {
-    Scene scene(8192);
+    Scene scene(test::kLongContext);
     CompareRun run(*scene.engine);
-    QVERIFY(run.start(scene.setup(0, 1, 8000)));
+    QVERIFY(run.start(scene.setup(0, 1, 60'000)));
     QTRY_VERIFY(!run.answer(0).text.isEmpty());
     run.stop();
     QVERIFY(Scene::finish(run));
     QVERIFY(run.answer(0).report.stopReason == engine::StopReason::kCancelled);
     QVERIFY(!run.answer(0).text.isEmpty());
     // In the middle of the second engine's load, and of its answer.
-    CompareSetup setup = scene.setup(0, 0, 8000);
+    CompareSetup setup = scene.setup(0, 0, 60'000);
     setup.sides[1].config.cache.type = engine::KvType::kInt8;
     setup.atOnce = true;
     QVERIFY(run.start(setup));

@@ -100,7 +100,7 @@ void TestContextPolicy::pinnedMessagesStayInThePrompt() {
   const auto& rows = session->rows();
   for (int i = 0; i + 1 < int(rows.size()); ++i) {
     if (!grey.contains(i)) {
-      kept.push_back({toUtf8(toString(rows[std::size_t(i)].message.role)),
+      kept.push_back({toUtf8(nameOf(rows[std::size_t(i)].message.role)),
                       toUtf8(rows[std::size_t(i)].message.text),
                       rows[std::size_t(i)].message.tokenIds});
     }

@@ -19,6 +19,7 @@ class TestDeviceLoss : public QObject {
     AppFixture app;
     test::ParrotOptions options;
     options.endless = true;
+    options.contextLength = test::kLongContext;
     const auto model = test::parrotModel("abcdef", options).save(app.path("parrot.gguf"));
     engine::EngineConfig config;
     config.backend = engine::BackendKind::kCuda;

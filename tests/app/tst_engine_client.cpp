@@ -20,9 +20,9 @@ engine::GenerateRequest requestFor(const char* text, int maxTokens) {
   return request;
 }
 
-std::filesystem::path endlessModel(const AppFixture& app, int context = 8192) {
+std::filesystem::path endlessModel(const AppFixture& app) {
   test::TinyModelOptions options;
-  options.contextLength = context;
+  options.contextLength = test::kLongContext;
   return test::randomModel(options).save(app.path("endless.gguf"));
 }
 

@@ -452,7 +452,7 @@ void TestExport::fileNamesAreHarmless() {
   for (const ExportFormat format :
        {ExportFormat::kMarkdown, ExportFormat::kJson, ExportFormat::kJsonl, ExportFormat::kShareGpt,
         ExportFormat::kHtml, ExportFormat::kPdf}) {
-    QVERIFY(exportFormatFromString(toString(format)) == format);
+    QVERIFY(exportFormatFromString(nameOf(format)) == format);
   }
   QVERIFY(!exportFormatFromString(QStringLiteral("docx")));
 }

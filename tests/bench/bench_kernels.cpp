@@ -196,7 +196,7 @@ int probes(int threads) {
   std::printf(
       "{\"isa\": \"%s\", \"read_gbps\": %.2f, \"int8_gops\": %.1f, \"int8_instruction\": \"%s\", "
       "\"bf16_gflops\": %.1f, \"bf16_instruction\": \"%s\"}\n",
-      cpu::toString(cpu::bestIsa()), engine::probeReadBandwidth(threads) * 1e-9,
+      cpu::nameOf(cpu::bestIsa()), engine::probeReadBandwidth(threads) * 1e-9,
       int8.operationsPerSecond * 1e-9, int8.instruction.c_str(), bf16.operationsPerSecond * 1e-9,
       bf16.instruction.c_str());
   return 0;

@@ -56,7 +56,7 @@ std::uint64_t reduced(WarpOp op, std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-const char* toString(WarpOp op) {
+const char* nameOf(WarpOp op) {
   switch (op) {
     case WarpOp::kSync:
       return "__syncwarp()";
@@ -135,10 +135,10 @@ std::uint64_t Multiprocessor::meetWarp(WarpOp op, unsigned mask, std::uint64_t v
   const int index = self.index / kLanes, bit = self.index % kLanes;
   Warp& warp = m_warps[index];
   if ((mask >> bit & 1U) == 0) {
-    fail(where, "%s with mask %08x, which does not name the caller", toString(op), mask);
+    fail(where, "%s with mask %08x, which does not name the caller", nameOf(op), mask);
   }
   if ((mask & (warp.done | ~warp.exist)) != 0) {
-    fail(where, "%s with mask %08x, which names a thread that has ended or never was", toString(op),
+    fail(where, "%s with mask %08x, which names a thread that has ended or never was", nameOf(op),
          mask);
   }
   if (const std::uint32_t others = warp.waiting & mask; others != 0) {
@@ -148,7 +148,7 @@ std::uint64_t Multiprocessor::meetWarp(WarpOp op, unsigned mask, std::uint64_t v
       fail(where,
            "the warp is divided: %s with mask %08x, while another thread waits in %s with mask "
            "%08x at %s:%d",
-           toString(op), mask, toString(other.op), other.mask, other.file, other.line);
+           nameOf(op), mask, nameOf(other.op), other.mask, other.file, other.line);
     }
   }
   self.op = op;

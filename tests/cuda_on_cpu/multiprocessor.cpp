@@ -191,7 +191,7 @@ void Multiprocessor::retire(Lane& lane) {
   for (std::uint32_t rest = warp.waiting; rest != 0; rest &= rest - 1) {
     const Lane& other = m_lanes[lane.index / kLanes * kLanes + std::countr_zero(rest)];
     if ((other.mask >> (lane.index % kLanes) & 1U) == 0) continue;
-    reportFault("a thread ends while its warp waits for it in " + std::string(toString(other.op)) +
+    reportFault("a thread ends while its warp waits for it in " + std::string(nameOf(other.op)) +
                     " at " + other.file + ":" + std::to_string(other.line) + ", " + placeOf(lane),
                 cudaErrorLaunchFailure);
     m_hasFailed = true;
@@ -227,7 +227,7 @@ void Multiprocessor::reportDeadlock() {
     const Lane& lane = m_lanes[i];
     if (lane.state == LaneState::kDone) continue;
     const bool isBarrier = lane.state == LaneState::kAtBarrier;
-    ++places[std::string(isBarrier ? "the barrier" : toString(lane.op)) + " at " +
+    ++places[std::string(isBarrier ? "the barrier" : nameOf(lane.op)) + " at " +
              (lane.file != nullptr ? lane.file : "?") + ":" + std::to_string(lane.line)];
   }
   std::string text = "deadlock in " + kernelName(m_launch->kernel.function) + " block " +

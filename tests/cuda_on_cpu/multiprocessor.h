@@ -136,6 +136,6 @@ Multiprocessor* currentMultiprocessor();
 
 /// What a warp's lanes get from a meeting. `lanes`: those that take part.
 void computeMeeting(Lane* warp, std::uint32_t lanes);
-const char* toString(WarpOp op);
+const char* nameOf(WarpOp op);
 
 }  // namespace cuda_on_cpu

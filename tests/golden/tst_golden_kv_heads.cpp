@@ -42,7 +42,7 @@ class TestGoldenKvHeads : public QObject {
     for (int run = 0; run < 2; ++run) {
       for (BackendKind kind : {BackendKind::kReference, BackendKind::kCpu}) {
         QTest::newRow(qPrintable(
-            QString("%1 KV heads, %2").arg(run == 0 ? 1 : 9).arg(QLatin1String(toString(kind)))))
+            QString("%1 KV heads, %2").arg(run == 0 ? 1 : 9).arg(QLatin1String(nameOf(kind)))))
             << run << static_cast<int>(kind);
       }
     }

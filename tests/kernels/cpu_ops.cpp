@@ -140,7 +140,7 @@ cpu::KvHead KvCopy::head(int kvHead) const {
 OpBackend cpuOps(cpu::Isa isa) {
   const cpu::CpuKernels& k = cpu::kernelsFor(isa);
   OpBackend ops;
-  ops.name = std::string("cpu ") + cpu::toString(isa);
+  ops.name = std::string("cpu ") + cpu::nameOf(isa);
   ops.rmsNorm = [&k](const RmsNormInput& in) {
     Floats y(in.x.size());
     for (int r = 0; r < in.rows; ++r) {

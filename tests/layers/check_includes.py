@@ -2,8 +2,8 @@
 """Checks the layers: ui -> app -> engine -> kernels, each may include only what stands to its right.
 
 Usage: check_includes.py ROOT. Also checks that engine and kernels name no Qt header and that
-kernels name nothing but the C++ library and processor intrinsics. `--self-test` proves that
-violations are found.
+kernels name nothing but the C++ library and processor intrinsics, and that no free function is
+called toString. Each run first proves on examples that violations are found.
 """
 import pathlib
 import re
@@ -19,6 +19,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 QT = re.compile(r"^(Q[A-Z]\w*|Qt\w+/.*)$")
 CXX_OR_INTRINSICS = re.compile(r"^([a-z_0-9]+|(immintrin|cpuid|sys/\w+|unistd|sched|pthread|linux/\w+)\.h)$")
 CUDA = re.compile(r"^(cuda_runtime|cuda_fp16|cublas_v2)\.h$")
+
+# QCOMPARE prefers a toString beside its values' type to its own, and frees what that returns.
+TO_STRING = re.compile(r"^[\w:][\w:*&<> ]*\btoString\((?!\))", re.M)
 
 
 def faults_of(layer, name, text):
@@ -36,6 +39,8 @@ def faults_of(layer, name, text):
             continue
         if layer == "kernels" and kind == "<" and not CXX_OR_INTRINSICS.match(target):
             yield f"{name}: kernels use the C++ library and intrinsics alone, not {target}"
+    if TO_STRING.search(text):
+        yield f"{name}: a test that fails would free what this toString returns; call it nameOf"
 
 
 def check(root):
@@ -55,9 +60,10 @@ def self_test():
     bad = [("engine", '#include "app/settings.h"'), ("engine", "#include <QString>"),
            ("kernels", '#include "engine/engine.h"'), ("kernels", "#include <spdlog/spdlog.h>"),
            ("app", '#include "ui/main_window.h"'),
-           ("kernels", "#include <cuda_runtime.h>"), ("engine", "#include <cuda_runtime.h>")]
+           ("kernels", "#include <cuda_runtime.h>"), ("engine", "#include <cuda_runtime.h>"),
+           ("engine", "const char* toString(StopReason reason);")]
     good = [("ui", '#include "app/settings.h"'), ("kernels", "#include <immintrin.h>"),
-            ("engine", "#include <vector>")]
+            ("engine", "#include <vector>"), ("app", "  return url.toString(options);")]
     assert all(list(faults_of(layer, pathlib.Path("x"), text)) for layer, text in bad)
     assert not any(list(faults_of(layer, pathlib.Path("x"), text)) for layer, text in good)
 

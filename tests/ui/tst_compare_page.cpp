@@ -18,11 +18,14 @@ using test::WindowParts;
 namespace {
 
 struct Scene : WindowParts {
-  Scene() : page(engine, settings) {
+  /// `dModel` 512: a model that takes seconds over the longest answer that can be asked for.
+  explicit Scene(int dModel = 64) : page(engine, settings) {
     page.resize(900, 760);
     page.show();
     test::TinyModelOptions options;
     options.contextLength = 8192;
+    options.dModel = dModel;
+    options.dFfn = dModel + dModel / 2;
     loaded = load(writeModel("random.gguf", options));
   }
   QPushButton* button(const char* name) { return page.findChild<QPushButton*>(name); }
@@ -129,7 +132,7 @@ class TestComparePage : public QObject {
   }
 
   void stopEndsBoth() {
-    Scene scene;
+    Scene scene(512);
     scene.type("Go on for ever");
     scene.page.findChild<QSpinBox*>()->setValue(4096);
     QTest::mouseClick(scene.button("startComparison"), Qt::LeftButton);

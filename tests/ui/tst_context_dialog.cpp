@@ -53,7 +53,7 @@ struct Scene : WindowParts {
 
 template <typename Widget>
 Widget* in(ui::ContextDialog& dialog, ContextPolicy policy, const char* name) {
-  return dialog.findChild<QFrame*>(QString("policy-%1").arg(engine::toString(policy)))
+  return dialog.findChild<QFrame*>(QString("policy-%1").arg(engine::nameOf(policy)))
       ->findChild<Widget*>(name);
 }
 

@@ -111,7 +111,7 @@ ContextDialog::Column ContextDialog::makeColumn(ContextPolicy policy, const QStr
   column.policy = policy;
   column.card = new QFrame(this);
   column.card->setProperty("kind", "card");
-  column.card->setObjectName(QStringLiteral("policy-%1").arg(QLatin1String(toString(policy))));
+  column.card->setObjectName(QStringLiteral("policy-%1").arg(QLatin1String(nameOf(policy))));
   column.card->setAccessibleName(name);
   auto* layout = new QVBoxLayout(column.card);
   layout->setContentsMargins(theme.px(14), theme.px(12), theme.px(14), theme.px(12));

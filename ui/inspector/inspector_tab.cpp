@@ -43,8 +43,8 @@ ConversationUse branchUseOf(const InspectorState& state) {
   const engine::TurnReport& last = state.turns.back().report;
   // A turn from before a switch or a restart tells nothing about the pool of now.
   const bool present = last.kv.blocksUsed > 0 && last.kv.blockSize == blockSize && state.info &&
-                       last.kvType == engine::toString(snapshot.shape.type) &&
-                       last.weights == engine::toString(state.info->running.precision.weights) &&
+                       last.kvType == engine::nameOf(snapshot.shape.type) &&
+                       last.weights == engine::nameOf(state.info->running.precision.weights) &&
                        last.kv.blocksUsed <= snapshot.blocksUsed + snapshot.blocksCached;
   if (!present) return own;
   return {int(last.kv.bytesUsed / perToken), last.kv.blocksUsed, last.kv.bytesReserved};

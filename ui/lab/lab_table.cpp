@@ -166,7 +166,7 @@ void LabTable::setRow(const app::lab::LabRow& row) {
   line->again->setToolTip(tr("Measured %1 in %2 s (%3). Measure this row again.")
                               .arg(toQString(row.date))
                               .arg(row.seconds, 0, 'f', 0)
-                              .arg(toQString(toString(row.effort))));
+                              .arg(toQString(nameOf(row.effort))));
 }
 
 void LabTable::setRunning(const std::string& id, double share) {

@@ -182,7 +182,7 @@ void LoadForm::showCurve(const LoadCurve& curve) {
   m_summary->setText(
       tr("%1, %2 at once: %3 · TTFT p50 %4, p95 %5 · TPOT p50 %6, p95 %7 · %8 tokens "
          "in %9 s")
-          .arg(QString::fromLatin1(engine::toString(curve.batching)))
+          .arg(QString::fromLatin1(engine::nameOf(curve.batching)))
           .arg(last.concurrency)
           .arg(rateText(last.tokensPerSecond), millisecondsText(last.ttftP50Ms),
                millisecondsText(last.ttftP95Ms), millisecondsText(last.tpotP50Ms),

@@ -49,7 +49,7 @@ QString kindsText(const engine::MatrixSet& matrices) {
   for (const auto& item : matrices.items()) ++counts[item.part];
   QStringList kinds;
   for (const auto& [part, count] : counts) {
-    kinds << QStringLiteral("%1 %2").arg(count).arg(toQString(engine::toString(part)));
+    kinds << QStringLiteral("%1 %2").arg(count).arg(toQString(engine::nameOf(part)));
   }
   return kinds.join(QStringLiteral(", "));
 }

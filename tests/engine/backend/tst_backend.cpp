@@ -21,8 +21,8 @@ class TestBackend : public QObject {
   void forcedBackendRuns() {
     const auto backend = make(4);
     QCOMPARE(backend->info().kind, kind());
-    QCOMPARE(backend->info().name, std::string(toString(kind())));
-    qputenv("VITRINE_BACKEND", toString(kind()));
+    QCOMPARE(backend->info().name, std::string(nameOf(kind())));
+    qputenv("VITRINE_BACKEND", nameOf(kind()));
     const auto forced = makeBackend(BackendKind::kAuto, m_model);
     qunsetenv("VITRINE_BACKEND");
     QCOMPARE(forced->info().kind, kind());
@@ -204,7 +204,7 @@ class TestBackend : public QObject {
     QTest::addColumn<double>("allowed");
     for (BackendKind k : backendKinds()) {
       const auto row = [&](const char* name, WeightMode mode, bool act, int group, double allowed) {
-        QTest::newRow(qPrintable(QString("%1 %2").arg(toString(k), name)))
+        QTest::newRow(qPrintable(QString("%1 %2").arg(nameOf(k), name)))
             << static_cast<int>(k) << static_cast<int>(mode) << act << group << allowed;
       };
       row("native", WeightMode::kNative, false, 32, 1e-2);
@@ -240,7 +240,7 @@ class TestBackend : public QObject {
 
   void largeElementsOfKeysCostLittle_data() {
     QTest::addColumn<int>("kind");
-    for (BackendKind k : backendKinds()) QTest::newRow(toString(k)) << static_cast<int>(k);
+    for (BackendKind k : backendKinds()) QTest::newRow(nameOf(k)) << static_cast<int>(k);
   }
   void largeElementsOfKeysCostLittle() {
     OutlierModel edited;
@@ -276,7 +276,7 @@ class TestBackend : public QObject {
     QTest::addColumn<int>("kv");
     for (BackendKind k : backendKinds()) {
       for (KvType type : {KvType::kFp16, KvType::kInt8}) {
-        QTest::newRow(qPrintable(QString("%1, %2 KV").arg(toString(k), toString(type))))
+        QTest::newRow(qPrintable(QString("%1, %2 KV").arg(nameOf(k), nameOf(type))))
             << static_cast<int>(k) << static_cast<int>(type);
       }
     }

@@ -261,7 +261,7 @@ class TestCpuBackend : public QObject {
       QSKIP("this processor does not have the instructions");
     }
     QVERIFY(backend.has_value());
-    QCOMPARE((*backend)->info().instructionSet, std::string(cpu::toString(wanted)));
+    QCOMPARE((*backend)->info().instructionSet, std::string(cpu::nameOf(wanted)));
     QCOMPARE((*backend)->info().kind, BackendKind::kCpu);
   }
 
@@ -278,7 +278,7 @@ class TestCpuBackend : public QObject {
     auto backend = makeBackend(BackendKind::kAuto, m_model, {});
     QVERIFY(backend.has_value());
     QCOMPARE((*backend)->info().kind, BackendKind::kCpu);
-    QCOMPARE((*backend)->info().instructionSet, std::string(cpu::toString(cpu::bestIsa())));
+    QCOMPARE((*backend)->info().instructionSet, std::string(cpu::nameOf(cpu::bestIsa())));
   }
 
   void blocksCanBeCopiedReadAndWritten() {

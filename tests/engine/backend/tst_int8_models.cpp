@@ -88,7 +88,7 @@ class TestInt8Models : public QObject {
     for (BackendKind kind : backendKinds()) {
       for (std::size_t m = 0; m < m_models.size(); ++m) {
         const auto row = [&](const char* name, WeightMode weights, bool activations, bool kv) {
-          const QString title = QString("%1, %2, %3").arg(toString(kind), m_names[m], name);
+          const QString title = QString("%1, %2, %3").arg(nameOf(kind), m_names[m], name);
           QTest::newRow(qPrintable(title)) << static_cast<int>(kind) << static_cast<int>(m)
                                            << static_cast<int>(weights) << activations << kv;
         };

@@ -224,7 +224,7 @@ class TestKvRegroup : public QObject {
     QTest::addColumn<int>("type");
     for (BackendKind k : backendKinds()) {
       for (const auto& [name, type] : kTypes) {
-        QTest::newRow(qPrintable(QString("%1 %2").arg(toString(k), name)))
+        QTest::newRow(qPrintable(QString("%1 %2").arg(nameOf(k), name)))
             << static_cast<int>(k) << static_cast<int>(type);
       }
     }

@@ -181,7 +181,7 @@ class TestPrecisionModes : public QObject {
     for (BackendKind kind : backendKinds()) {
       for (int chunk : {1, 2, 7, kTokens}) {
         for (bool logits : {true, false}) {
-          QTest::addRow("%s, chunks of %d%s", toString(kind), chunk, logits ? "" : ", no logits")
+          QTest::addRow("%s, chunks of %d%s", nameOf(kind), chunk, logits ? "" : ", no logits")
               << static_cast<int>(kind) << chunk << logits;
         }
       }

@@ -20,7 +20,7 @@ class TestWeightBytes : public QObject {
     for (const int heads : {1, 2, 4}) {
       for (const WeightMode mode :
            {WeightMode::kNative, WeightMode::kFp16, WeightMode::kBf16, WeightMode::kInt8}) {
-        QTest::addRow("%s, %d heads", toString(mode), heads) << static_cast<int>(mode) << heads;
+        QTest::addRow("%s, %d heads", nameOf(mode), heads) << static_cast<int>(mode) << heads;
       }
     }
   }

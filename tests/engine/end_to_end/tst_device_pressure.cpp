@@ -247,7 +247,7 @@ class TestDevicePressure : public QObject {
       QVERIFY(h.idleSnapshot()->shape.nBlocks >= blocks);
       const auto answered = h.ask(greedyChat(messages, 8));
       QVERIFY2(answered.report, answered.error ? answered.error->message.c_str() : "");
-      QCOMPARE(answered.report->weights, std::string(toString(mode)));
+      QCOMPARE(answered.report->weights, std::string(nameOf(mode)));
       if (mode == WeightMode::kFp16) QCOMPARE(answered.report->tokenIds, first.report->tokenIds);
     }
     // Another model in its place, while an answer runs.

@@ -38,6 +38,7 @@ class TestEngineThreads : public QObject {
     options.nHeads = 2;
     options.nKvHeads = 1;
     options.dFfn = 32;
+    options.contextLength = kLongContext;
     random = randomModel(options).save(path("random.gguf"));
     options.contextLength = 256;
     parrot = parrotModel("still here and fine", options).save(path("parrot.gguf"));

@@ -268,9 +268,9 @@ void AttentionTab::showMeasured() {
 
 std::string AttentionTab::lossKey(int kvHeads) const {
   const engine::EngineConfig& running = m_state.info->running;
-  std::string key = m_state.info->fingerprint + '/' + engine::toString(running.precision.weights) +
-                    '/' + engine::toString(running.precision.activations) + '/' +
-                    engine::toString(running.cache.type) + '/' + std::to_string(kvHeads);
+  std::string key = m_state.info->fingerprint + '/' + engine::nameOf(running.precision.weights) +
+                    '/' + engine::nameOf(running.precision.activations) + '/' +
+                    engine::nameOf(running.cache.type) + '/' + std::to_string(kvHeads);
   if (m_text->current() == 1) {
     key += '/' + m_state.conversation.toStdString() + '/' + std::to_string(m_state.turns.size());
   }

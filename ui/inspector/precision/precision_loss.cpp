@@ -102,7 +102,7 @@ bool PrecisionLoss::usesChat() const {
 std::string PrecisionLoss::key() const {
   const EngineConfig& config = m_state.info->running;
   std::string key = m_state.info->fingerprint + '/' + engine::precisionKey(config.precision) + '/' +
-                    engine::toString(config.cache.type) + '/' +
+                    engine::nameOf(config.cache.type) + '/' +
                     std::to_string(m_state.info->config.nKvHeads) + '/';
   if (!usesChat()) return key + "page";
   return key + app::toUtf8(m_state.conversation) + '/' + app::toUtf8(m_state.branch) + '/' +
