@@ -6,6 +6,7 @@
 
 #include "app/measure/mode_comparison.h"
 #include "tests/test_model.h"
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
 #include "ui/common/plain_label.h"
@@ -40,7 +41,7 @@ struct Scene : WindowParts {
     settings.setLastModel(test::testModelPath());
     session = pool.createConversation();
     inspector.setSession(session);
-    settle();
+    test::settle();
   }
 
   template <typename Widget>
@@ -71,7 +72,7 @@ struct Scene : WindowParts {
     auto* field = find<ui::SegmentedSwitch>("headsSwitch");
     QTest::mouseClick(field, Qt::LeftButton, {}, field->choiceRect(index).center());
     if (!waitUntilSettled()) return false;
-    settle();
+    test::settle();
     return true;
   }
   /// Bytes a token of the last turn, as it reported them.
@@ -79,7 +80,6 @@ struct Scene : WindowParts {
     const engine::TurnReport& report = session->rows().back().metrics.report;
     return double(report.kv.bytesUsed) / (report.promptTokens + report.generatedTokens - 1);
   }
-  static void settle() { QTest::qWait(350); }
 
   ui::InspectorPanel inspector;
   ui::TopBar bar;
@@ -104,7 +104,7 @@ class TestAttention : public QObject {
     inspector.resize(364, 900);
     inspector.showTab("attention");
     inspector.show();
-    Scene::settle();
+    test::settle();
     QVERIFY(!inspector.findChild<ui::SegmentedSwitch*>("headsSwitch")->isVisible());
     QVERIFY(!inspector.findChild<QPushButton*>("measureLoss")->isVisible());
   }
@@ -151,7 +151,7 @@ class TestAttention : public QObject {
     QVERIFY(QTest::qWaitFor([&] { return !scene.session->isRunning(); }, 60'000));
     QCOMPARE(scene.turnBytesPerToken(), 3 * before);
     QCOMPARE(scene.session->rows().back().message.tokenIds, answer);  // exact
-    Scene::settle();
+    test::settle();
     auto* measured = scene.find<ui::FigureGrid>("measuredHeads");
     QCOMPARE(measured->figure("GQA 9:3, FP16"), QString("22.5 KB a token"));
     QCOMPARE(measured->figure("MHA 9:9, FP16"), QString("67.5 KB a token"));
@@ -200,7 +200,8 @@ class TestAttention : public QObject {
     Scene scene;
     auto* measure = scene.find<QPushButton>("measureLoss");
     auto* figures = scene.find<ui::FigureGrid>("lossFigures");
-    auto* comparison = scene.inspector.findChild<ui::AttentionTab*>()->findChild<app::ModeComparison*>();
+    auto* comparison =
+        scene.inspector.findChild<ui::AttentionTab*>()->findChild<app::ModeComparison*>();
     QCOMPARE(figures->figure("MQA 9:1 ≈"), QString("not measured yet"));
     QVERIFY(figures->figure("MHA 9:9").startsWith("exact"));
     QTest::mouseClick(measure, Qt::LeftButton);
@@ -221,7 +222,7 @@ class TestAttention : public QObject {
     QTest::mouseClick(text, Qt::LeftButton, {}, text->choiceRect(1).center());
     QVERIFY(!measure->isEnabled());
     QVERIFY(scene.ask(scene.session, "Name three colours."));
-    Scene::settle();
+    test::settle();
     QVERIFY(measure->isEnabled());
     QCOMPARE(figures->figure("MQA 9:1 ≈"), QString("not measured yet"));
     QTest::mouseClick(measure, Qt::LeftButton);
@@ -251,7 +252,7 @@ class TestAttention : public QObject {
     QCOMPARE(scene.engine.info()->config.nHeads, 4);
     QCOMPARE(scene.engine.info()->config.nKvHeads, 2);
     QCOMPARE(scene.settings.engineConfig().kvHeads, 0);
-    Scene::settle();
+    test::settle();
     auto* field = scene.find<ui::SegmentedSwitch>("headsSwitch");
     QCOMPARE(field->choiceCount(), 3);  // MHA 4:4, GQA 4:2, MQA 4:1
     QCOMPARE(field->current(), 1);

@@ -1,5 +1,6 @@
 #include <QTest>
 
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
 #include "ui/common/plain_label.h"
@@ -48,7 +49,6 @@ struct Scene : WindowParts {
     return objectName.isEmpty() ? inspector.findChild<Widget*>()
                                 : inspector.findChild<Widget*>(objectName);
   }
-  static void settle() { QTest::qWait(350); }
 
   ui::InspectorPanel inspector;
   app::ChatSession *first = nullptr, *second = nullptr;
@@ -106,7 +106,7 @@ class TestBatchTab : public QObject {
   void anEmptyTabSaysWhatWillBeThere() {
     Scene scene;
     QVERIFY(scene.loaded);
-    Scene::settle();
+    test::settle();
     QVERIFY(!scene.find<ui::StepLanes>()->isVisible());
     QCOMPARE(scene.find<ui::FigureGrid>("batchNow")->figure("Running"), QString("0"));
   }
@@ -114,7 +114,7 @@ class TestBatchTab : public QObject {
   void twoChatsAreTwoLanes() {
     Scene scene;
     QVERIFY(scene.bothAnswer());
-    Scene::settle();
+    test::settle();
     auto* lanes = scene.find<ui::StepLanes>();
     QVERIFY(lanes->isVisible());
     QCOMPARE(lanes->laneCount(), 2);
@@ -150,7 +150,7 @@ class TestBatchTab : public QObject {
     Scene scene;
     QVERIFY(scene.ask(scene.first, "Alone"));
     QVERIFY(scene.bothAnswer());
-    Scene::settle();
+    test::settle();
     const auto* sizes = scene.find<ui::FigureGrid>("batchSizes");
     QVERIFY(sizes->figure("1 answer alone").contains("tok/s"));
     QVERIFY(sizes->figure("2 answers together").contains("tok/s"));
@@ -163,7 +163,7 @@ class TestBatchTab : public QObject {
   void moreColumnsAreShownOnDemand() {
     Scene scene;
     for (int i = 0; i < 3; ++i) QVERIFY(scene.ask(scene.first, "More"));
-    Scene::settle();
+    test::settle();
     auto* lanes = scene.find<ui::StepLanes>();
     QCOMPARE(lanes->columnCount(), 64);
     auto* columns = scene.find<ui::SegmentedSwitch>("batchColumns");
@@ -173,13 +173,13 @@ class TestBatchTab : public QObject {
 
   void theSwitchChangesHowTurnsJoin() {
     Scene scene(300);  // long enough to be seen answering
-    Scene::settle();
+    test::settle();
     auto* batching = scene.find<ui::SegmentedSwitch>("batchingSwitch");
     QCOMPARE(batching->current(), 0);
     QTest::mouseClick(batching, Qt::LeftButton, {}, batching->choiceRect(1).center());
     QVERIFY(scene.waitUntilSettled());
     QVERIFY(scene.engine.info()->running.batching == engine::Batching::kStatic);
-    Scene::settle();
+    test::settle();
     QCOMPARE(batching->current(), 1);
     // One is answering when the other comes: it waits for its end.
     QVERIFY(scene.first->send("Tell me of the sea"));
@@ -187,7 +187,7 @@ class TestBatchTab : public QObject {
     QVERIFY(scene.second->send("Tell me of hills"));
     QVERIFY(QTest::qWaitFor([&] { return !scene.first->isRunning() && !scene.second->isRunning(); },
                             60'000));
-    Scene::settle();
+    test::settle();
     for (const engine::StepRecord& step : scene.engine.snapshot()->steps) {
       QCOMPARE(step.rows.size(), std::size_t(1));
     }

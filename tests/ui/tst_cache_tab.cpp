@@ -7,6 +7,7 @@
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/tiny_models.h"
+#include "tests/ui/settle.h"
 #include "tests/ui/window_fixture.h"
 #include "ui/chat/chat_view.h"
 #include "ui/chat/transcript.h"
@@ -56,8 +57,6 @@ struct Scene : ui::WindowFixture {
   static bool ended(app::ChatSession* session) {
     return QTest::qWaitFor([session] { return !session->isRunning(); }, 60'000);
   }
-  // Until the panel has drawn what happened (it draws at most ten times a second).
-  static void settle() { QTest::qWait(350); }
 
   template <typename Widget>
   Widget* find(const char* name = "") {
@@ -100,7 +99,7 @@ class TestCacheTab : public QObject {
     QVERIFY(scene.loaded);
     app::ChatSession* session = scene.open();
     QVERIFY(scene.ask(session, "Name three colours of the morning sky, please."));
-    Scene::settle();
+    test::settle();
     auto* map = scene.find<ui::BlockMap>();
     const engine::CacheOwner* main = scene.owner("main");
     QVERIFY(main && main->chain.size() > 2);
@@ -153,7 +152,7 @@ class TestCacheTab : public QObject {
     Scene scene;
     app::ChatSession* session = scene.open();
     QVERIFY(scene.ask(session, "Name three colours."));
-    Scene::settle();
+    test::settle();
     auto* map = scene.find<ui::BlockMap>();
     QVERIFY(map->focusPolicy() & Qt::TabFocus);
     QVERIFY(map->accessibleDescription().contains("kept for later"));
@@ -178,13 +177,13 @@ class TestCacheTab : public QObject {
       QVERIFY(scene.ask(session, QString("Question number %1, about colours.").arg(i)));
     }
     const app::ConversationId id = session->conversation().id;
-    Scene::settle();
+    test::settle();
     const engine::CacheOwner* main = scene.owner("main");
     QVERIFY(main && main->chain.size() > 10);
     const int first = main->chain[0];
     const int last = main->chain[main->chain.size() - 2];
     scene.window->newChat();  // the chat is not even open
-    Scene::settle();
+    test::settle();
     auto* map = scene.find<ui::BlockMap>();
     QTest::mouseClick(map, Qt::LeftButton, {}, map->cellRect(first).center().toPoint());
     QTRY_VERIFY(scene.window->chat()->session());
@@ -198,7 +197,7 @@ class TestCacheTab : public QObject {
     };
     QTRY_VERIFY(isVisible(0));
     QVERIFY(!isVisible(15));
-    Scene::settle();
+    test::settle();
     QTest::mouseClick(map, Qt::LeftButton, {}, map->cellRect(last).center().toPoint());
     QTRY_VERIFY(isVisible(15) || isVisible(14));
     QVERIFY(!isVisible(0));
@@ -209,7 +208,7 @@ class TestCacheTab : public QObject {
     app::ChatSession* session = scene.open(kSystem);
     QVERIFY(scene.ask(session, "Name three colours of the morning sky, please."));
     QVERIFY(scene.ask(session, "And three of the evening sky, in the same order."));
-    Scene::settle();
+    test::settle();
     auto* list = scene.find<ui::BranchList>();
     QCOMPARE(list->rowCount(), 1);
     QVERIFY(!list->rowText(0).contains("shared"));
@@ -219,7 +218,7 @@ class TestCacheTab : public QObject {
     QVERIFY(session->edit(session->rows()[2].message.id, "And three of the sea, rather."));
     QVERIFY(Scene::ended(session));
     const QString branch = session->branchName();
-    Scene::settle();
+    test::settle();
     QCOMPARE(list->rowCount(), 2);
     const engine::CacheOwner* main = scene.owner("main");
     const engine::CacheOwner* edited = scene.owner(branch);
@@ -239,7 +238,7 @@ class TestCacheTab : public QObject {
     // Another chat with the same system prompt shares its beginning.
     app::ChatSession* other = scene.open(kSystem);
     QVERIFY(scene.ask(other, "Something else altogether."));
-    Scene::settle();
+    test::settle();
     QCOMPARE(list->rowCount(), 1);
     QVERIFY2(list->rowText(0).contains("shared with other chats"), qPrintable(list->rowText(0)));
     QVERIFY2(note().contains("other chats"), qPrintable(note()));
@@ -248,7 +247,7 @@ class TestCacheTab : public QObject {
     scene.window->openConversation(session->conversation().id);
     session = scene.window->chat()->session();
     QCOMPARE(session->branchName(), branch);
-    Scene::settle();
+    test::settle();
     QTest::mouseClick(list, Qt::LeftButton, {}, list->rowRect(0).center());
     QTRY_COMPARE(session->branchName(), QString("main"));
     QCOMPARE(session->rows()[2].branchIndex, 0);
@@ -259,7 +258,7 @@ class TestCacheTab : public QObject {
     app::ChatSession* session = scene.open();
     QVERIFY(scene.ask(session, "Name three colours of the morning sky, please."));
     QVERIFY(scene.ask(scene.open(), "Name three colours of the sea."));
-    Scene::settle();
+    test::settle();
     auto* view = scene.find<ui::LayoutView>();
     using enum engine::KvLayout;
     const auto snapshot = scene.engine.snapshot();
@@ -287,7 +286,7 @@ class TestCacheTab : public QObject {
     QTRY_VERIFY(!scene.engine.isLoading());
     session = scene.window->chat()->session();
     QVERIFY(scene.ask(session, "And three more."));
-    Scene::settle();
+    test::settle();
     QCOMPARE(session->rows().back().metrics.report.kv.blocksUsed, 512 / 16);
     QVERIFY2(measured().contains("32 blocks") && measured() != before, qPrintable(measured()));
   }
@@ -296,11 +295,11 @@ class TestCacheTab : public QObject {
     Scene scene;
     app::ChatSession* session = scene.open();
     QVERIFY(scene.ask(session, "Name three colours."));
-    Scene::settle();
+    test::settle();
     auto* section = scene.find<ui::BlockSection>();
     QTest::mouseClick(scene.find<QPushButton>("wholePool"), Qt::LeftButton);
     QVERIFY(section->dialog());
-    Scene::settle();
+    test::settle();
     ui::BlockMap* map = section->dialog()->map();
     const auto blocks = int(scene.engine.snapshot()->blocks.size());
     QCOMPARE(map->hiddenFreeBlocks(), 0);
@@ -313,7 +312,7 @@ class TestCacheTab : public QObject {
     // Live also while another tab is on screen.
     scene.window->inspector()->showTab("latency");
     QVERIFY(scene.ask(session, "And three more, which fill further blocks of the pool."));
-    Scene::settle();
+    test::settle();
     auto* counts = section->dialog()->findChild<ui::PlainLabel*>("poolCounts");
     QVERIFY2(counts->text().contains(QString("%1 kept").arg(scene.engine.snapshot()->blocksCached)),
              qPrintable(counts->text()));

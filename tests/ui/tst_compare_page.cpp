@@ -4,6 +4,7 @@
 #include <QSpinBox>
 #include <QTest>
 
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
 #include "ui/common/plain_label.h"
@@ -43,7 +44,7 @@ struct Scene : WindowParts {
   bool runToTheEnd() {
     QTest::mouseClick(button("startComparison"), Qt::LeftButton);
     const bool ended = QTest::qWaitFor([&] { return !page.run().isRunning(); }, 60'000);
-    QTest::qWait(300);  // drawn at most ten times a second
+    test::settle();
     return ended;
   }
 

@@ -1,6 +1,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
 #include "ui/common/format.h"
@@ -46,8 +47,6 @@ struct Scene : WindowParts {
   }
   // What the last turn of the chat reported.
   const engine::TurnReport& last() { return session->rows().back().metrics.report; }
-  // Until the panel has drawn what happened (it draws at most ten times a second).
-  static void settle() { QTest::qWait(350); }
 
   ui::InspectorPanel inspector;
   app::ChatSession* session = nullptr;
@@ -65,10 +64,10 @@ class TestInspector : public QObject {
   void cacheTabShowsWhatTheEngineHolds() {
     Scene scene;
     QVERIFY(scene.loaded);
-    Scene::settle();
+    test::settle();
     QVERIFY(scene.label("kvDetails").contains("0 blocks"));
     QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
-    Scene::settle();
+    test::settle();
     const engine::TurnReport& report = scene.last();
     QVERIFY(report.kv.blocksUsed > 1);
     QVERIFY2(scene.label("kvDetails").contains(QString::number(report.kv.blocksUsed) + " blocks"),
@@ -91,7 +90,7 @@ class TestInspector : public QObject {
     scene.inspector.setOwnerLook([](const QString&) {
       return ui::OwnerLook{"<b>Other</b> & co", Qt::red};
     });
-    Scene::settle();
+    test::settle();
     const auto* map = scene.find<ui::BlockMap>();
     bool own = false;
     bool foreign = false;
@@ -111,7 +110,7 @@ class TestInspector : public QObject {
     QVERIFY(scene.ask(scene.session, "Name three colours."));
     const auto before = scene.engine.snapshot()->bytesPerBlock;
     scene.inspector.showTab("precision");
-    Scene::settle();
+    test::settle();
     scene.click(scene.find<ui::SegmentedSwitch>("kvSwitch"), 1);
     QVERIFY(scene.waitUntilSettled());
     QCOMPARE(scene.engine.info()->running.cache.type, engine::KvType::kInt8);
@@ -121,30 +120,30 @@ class TestInspector : public QObject {
     const auto after = scene.engine.snapshot();
     QVERIFY(after->bytesPerBlock < before);
     QVERIFY(after->memory.kvScaleBytesPerBlock > 0);
-    Scene::settle();
+    test::settle();
     QCOMPARE(scene.find<ui::SegmentedSwitch>("kvSwitch")->current(), 1);
     scene.inspector.showTab("cache");
-    Scene::settle();
+    test::settle();
     QVERIFY2(scene.label("kvHeld").contains("scales"), qPrintable(scene.label("kvHeld")));
   }
 
   void weightAndActivationSwitchesTakeEffect() {
     Scene scene;
     scene.inspector.showTab("precision");
-    Scene::settle();
+    test::settle();
     auto* activations = scene.find<ui::SegmentedSwitch>("activationsSwitch");
     QVERIFY(!activations->isEnabled());  // INT8 activations need INT8 weights
     scene.click(scene.find<ui::SegmentedSwitch>("weightsSwitch"), 3);
     QVERIFY(scene.waitUntilSettled());
     QCOMPARE(scene.engine.info()->running.precision.weights, engine::WeightMode::kInt8);
-    Scene::settle();
+    test::settle();
     QVERIFY(activations->isEnabled());
     scene.click(activations, 1);
     QVERIFY(scene.waitUntilSettled());
     QVERIFY(scene.ask(scene.session, "Name three colours."));
     QCOMPARE(scene.last().weights, std::string("int8"));
     QCOMPARE(scene.last().activations, std::string("int8"));
-    Scene::settle();
+    test::settle();
     const auto sizeOf = [&](const QString& mode) {
       for (const auto* grid : scene.inspector.findChildren<ui::FigureGrid*>()) {
         const QString figure = grid->figure(mode);  // the KV cache's grid says neither
@@ -159,7 +158,7 @@ class TestInspector : public QObject {
     scene.click(scene.find<ui::SegmentedSwitch>("weightsSwitch"), 1);
     QVERIFY(scene.waitUntilSettled());
     QCOMPARE(scene.engine.info()->running.precision.activations, engine::ActivationMode::kFp16);
-    Scene::settle();
+    test::settle();
     QCOMPARE(sizeOf("FP16"), QString(computed).replace("computed", "measured"));
   }
 
@@ -169,26 +168,26 @@ class TestInspector : public QObject {
     QVERIFY(scene.ask(scene.session, "Name three colours."));
     QVERIFY(scene.ask(scene.session, "And three more."));
     QVERIFY(scene.last().reusedTokens > 0);
-    Scene::settle();
+    test::settle();
     QTest::mouseClick(scene.find<ui::ToggleSwitch>("reuseToggle"), Qt::LeftButton);
     QVERIFY(scene.waitUntilSettled());
     QVERIFY(scene.ask(scene.session, "And again."));
     QCOMPARE(scene.last().reusedTokens, 0);
     const std::string withCache = scene.last().text;
-    Scene::settle();
+    test::settle();
     QTest::mouseClick(scene.find<ui::ToggleSwitch>("cacheToggle"), Qt::LeftButton);
     QVERIFY(scene.waitUntilSettled());
     QVERIFY(!scene.engine.info()->running.cache.enabled);
     QVERIFY(scene.ask(scene.session, "And again."));
     QCOMPARE(scene.last().text, withCache);  // slower, not other
-    Scene::settle();
+    test::settle();
     QVERIFY(!scene.find<ui::ToggleSwitch>("reuseToggle")->isEnabled());
   }
 
   void contiguousLayoutShowsItsWaste() {
     Scene scene;
     scene.inspector.showTab("precision");
-    Scene::settle();
+    test::settle();
     scene.click(scene.find<ui::SegmentedSwitch>("layoutSwitch"), 1);
     QVERIFY(scene.waitUntilSettled());
     QCOMPARE(scene.engine.info()->running.cache.layout, engine::KvLayout::kContiguous);
@@ -201,7 +200,7 @@ class TestInspector : public QObject {
     scene.inspector.showTab("latency");
     QVERIFY(scene.ask(scene.session, "Name three colours."));
     QVERIFY(scene.ask(scene.session, "And three more."));
-    Scene::settle();
+    test::settle();
     auto* table = scene.find<ui::TurnTable>();
     QCOMPARE(table->rowCount(), 2);
     const engine::TurnReport& report = scene.last();
@@ -217,7 +216,7 @@ class TestInspector : public QObject {
     QTest::keyClick(table, Qt::Key_Up);
     QCOMPARE(tab->selectedTurn(), 1);
     QVERIFY(scene.ask(scene.session, "More."));  // the person's choice stays
-    Scene::settle();
+    test::settle();
     QCOMPARE(tab->selectedTurn(), 1);
     const auto* strip = scene.find<ui::TokenStrip>();
     QVERIFY(strip->p50() > 0);
@@ -274,7 +273,7 @@ class TestInspector : public QObject {
     inspector.show();
     for (const char* tab : {"cache", "latency", "precision"}) {
       inspector.showTab(tab);
-      Scene::settle();
+      test::settle();
       QVERIFY(!inspector.grab().isNull());
     }
     QString words;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/ui/processor_clock.h"
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/chat/answer_item.h"
 #include "ui/chat/chat_view.h"
@@ -72,8 +73,6 @@ struct Scene : WindowParts {
     ui::switchEngine(engine, settings, config);
     return waitUntilSettled();
   }
-  // Until the panel has drawn what happened (it draws at most ten times a second).
-  static void settle() { QTest::qWait(350); }
 
   ui::InspectorPanel inspector;
   app::ChatSession* session = nullptr;
@@ -104,7 +103,7 @@ class TestLatency : public QObject {
     Scene scene(16);
     QVERIFY(scene.loaded);
     QVERIFY(scene.ask(scene.session, kLongText));
-    Scene::settle();
+    test::settle();
     const auto* waterfall = scene.find<ui::Waterfall>();
     QStringList names;
     int prefillSteps = 0;
@@ -148,7 +147,7 @@ class TestLatency : public QObject {
       QTRY_VERIFY(scene.session->rows().back().metrics.firstPaintMs > 0);
       QVERIFY(scene.session->rows().back().metrics.firstPaintMs >= scene.last().ttftMs);
     }
-    Scene::settle();
+    test::settle();
     QCOMPARE(scene.find<ui::Waterfall>()->steps().back().name, QString("first paint"));
   }
 
@@ -186,11 +185,11 @@ class TestLatency : public QObject {
       QTRY_VERIFY(otherTokens.count() > 0 || !other->isRunning());
       other->stop();
       QTRY_VERIFY(!other->isRunning());
-      Scene::settle();
+      test::settle();
     }
     scene.session->stop();
     QTRY_VERIFY(!scene.session->isRunning());
-    Scene::settle();
+    test::settle();
     QVERIFY(strip->stalls(engine::StallCause::kOthersPrefill) > 0);
     bool named = false;
     for (const auto& entry : scene.find<ui::Legend>("stallLegend")->entries()) {
@@ -229,7 +228,7 @@ class TestLatency : public QObject {
     QCOMPARE(scene.last().prefilledTokens, told.newTokens);
     QVERIFY(scene.last().forecastTtftMs >= 0);
     // Forecast against fact, in figures and over the chat.
-    Scene::settle();
+    test::settle();
     QVERIFY(scene.label("forecastError").contains("median error"));
     QVERIFY(!scene.find<ui::FigureGrid>("turnFigures")->figure("Forecast → TTFT").isEmpty());
     composer.setDraft({});
@@ -356,7 +355,7 @@ class TestLatency : public QObject {
     Scene scene;
     QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
     QVERIFY(scene.ask(scene.session, "And three more."));
-    Scene::settle();
+    test::settle();
     auto* button = scene.find<QPushButton>("proofButton");
     QTRY_VERIFY(button->isEnabled());
     QTest::mouseClick(button, Qt::LeftButton);
@@ -379,17 +378,17 @@ class TestLatency : public QObject {
   void naiveStandsBesideCached() {
     Scene scene;
     QVERIFY(scene.ask(scene.session, "Name three colours, please, and take your time."));
-    Scene::settle();
+    test::settle();
     auto* section = scene.find<ui::CostSection>();
     QVERIFY(!section->figure("With the cache").isEmpty());
     QVERIFY(section->figure("Without").isEmpty());
     QVERIFY2(section->hint().contains("switch the KV cache off"), qPrintable(section->hint()));
     QVERIFY(scene.setCache(false));
-    Scene::settle();
+    test::settle();
     QVERIFY2(section->hint().contains("regenerate"), qPrintable(section->hint()));
     QVERIFY(scene.session->regenerate(scene.session->rows().back().message.id));
     QTRY_VERIFY(!scene.session->isRunning());
-    Scene::settle();
+    test::settle();
     QVERIFY2(section->hint().isEmpty(), qPrintable(section->hint()));
     QVERIFY(!section->figure("Without").isEmpty());
     QVERIFY(!section->figure("With the cache").isEmpty());  // of the other branch

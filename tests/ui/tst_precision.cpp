@@ -13,6 +13,7 @@
 #include "app/studio/profile_list.h"
 #include "engine/quant/quant_plan.h"
 #include "tests/test_model.h"
+#include "tests/ui/settle.h"
 #include "tests/ui/window_parts.h"
 #include "ui/common/figure_grid.h"
 #include "ui/common/plain_label.h"
@@ -57,7 +58,7 @@ struct Scene : WindowParts {
     session = pool.createConversation();
     inspector.setSession(session);
     guard.setSession(session);
-    settle();
+    test::settle();
   }
 
   template <typename Widget>
@@ -65,12 +66,12 @@ struct Scene : WindowParts {
     return inspector.findChild<Widget*>(QString::fromLatin1(name));
   }
   bool choose(const char* name, int index) {
-    settle();
+    test::settle();
     auto* field = find<ui::SegmentedSwitch>(name);
     if (!field->isVisible()) return false;
     QTest::mouseClick(field, Qt::LeftButton, {}, field->choiceRect(index).center());
     const bool settled = waitUntilSettled();
-    settle();
+    test::settle();
     return settled;
   }
   const engine::WeightPrecision& precision() const { return engine.info()->running.precision; }
@@ -107,7 +108,7 @@ struct Scene : WindowParts {
           return false;
         },
         kLongMs);
-    settle();
+    test::settle();
     return listed ? made : nullptr;
   }
   bool useStatic(const engine::CalibrationPtr& profile) {
@@ -119,7 +120,6 @@ struct Scene : WindowParts {
     engine.reconfigure(config);
     return waitUntilSettled() && precision() == config.precision;
   }
-  static void settle() { QTest::qWait(350); }
 
   QWidget place;
   app::studio::ProfileList profiles;
@@ -202,12 +202,12 @@ class TestPrecision : public QObject {
     QVERIFY(scene.find<QComboBox>("calibrationChoice")->isVisible());
     QVERIFY2(scene.label("precisionInUse").contains("static scales"),
              qPrintable(scene.label("precisionInUse")));
-    Scene::settle();
+    test::settle();
     const bool coarse = engine::coarseSites(*profile, 8.0F) > 0;
     QCOMPARE(scene.find<QLabel>("rangeAdvice")->isVisible(), coarse);
     QVERIFY(scene.choose("outliersSwitch", 1));
     QVERIFY(scene.precision().outliers == engine::OutlierMode::kMixed);
-    Scene::settle();
+    test::settle();
     QVERIFY(!scene.find<QLabel>("rangeAdvice")->isVisible());
     QVERIFY(scene.choose("outliersSwitch", 2));
     QVERIFY(scene.precision().outliers == engine::OutlierMode::kSmooth);
@@ -243,7 +243,7 @@ class TestPrecision : public QObject {
     QVERIFY(scene.label("keptNote").contains("KB"));
     QTest::keyClick(text, Qt::Key_Return);
     QVERIFY(scene.waitUntilSettled());
-    Scene::settle();
+    test::settle();
     QCOMPARE(scene.precision().keep.size(), 8);
     QVERIFY(scene.engine.info()->memory.weightBytes > before);
     QVERIFY(scene.find<QPushButton>("keptFold")->text().contains("0,1.down"));
@@ -257,7 +257,7 @@ class TestPrecision : public QObject {
   void theCacheIsEmptiedAsThePanelSays() {
     Scene scene;
     QVERIFY(scene.ask(scene.session, "Name three colours, and take your time about it, please."));
-    Scene::settle();
+    test::settle();
     QVERIFY(scene.engine.snapshot()->blocksCached > 0);
     QVERIFY2(scene.label("consequence").contains("empties the cache"),
              qPrintable(scene.label("consequence")));
@@ -280,7 +280,7 @@ class TestPrecision : public QObject {
     Scene scene;
     QVERIFY(scene.choose("weightsSwitch", 3));
     QVERIFY(scene.ask(scene.session, kProse));
-    Scene::settle();
+    test::settle();
     QTest::mouseClick(scene.find<QPushButton>("measurePrecision"), Qt::LeftButton);
     auto* figures = scene.find<ui::FigureGrid>("precisionLoss");
     QTRY_VERIFY_WITH_TIMEOUT(!figures->figure("KL mean").isEmpty(), 60'000);
@@ -298,7 +298,7 @@ class TestPrecision : public QObject {
     QVERIFY(narrow && prose);
     QVERIFY(scene.useStatic(prose));
     QVERIFY(scene.ask(scene.session, kProse));
-    Scene::settle();
+    test::settle();
     const auto snapshot = scene.engine.snapshot();
     QCOMPARE(int(snapshot->activationUse.size()), engine::siteCount(2));
     for (const engine::SiteUse& site : snapshot->activationUse) QVERIFY(site.values > 0);
@@ -322,7 +322,7 @@ class TestPrecision : public QObject {
     const auto told = scene.guard.findings().size();
     QCOMPARE(int(told), 0);
     QVERIFY(scene.ask(scene.session, kProse));
-    Scene::settle();
+    test::settle();
     for (const auto& finding : scene.guard.findings())
       QVERIFY(!title.contains(QString::number(finding.layer)));
   }
@@ -343,7 +343,7 @@ class TestPrecision : public QObject {
     QVERIFY(scene.precision().activationScales == engine::ActivationScales::kStatic);
     QCOMPARE(int(CalibrationStore(scene.paths.calibration()).list().size()), 2);
     QVERIFY(scene.ask(scene.session, "What else?"));  // the chat's own ranges fit
-    Scene::settle();
+    test::settle();
     QVERIFY2(scene.guard.notice()->isHidden(), qPrintable(scene.guard.notice()->words()));
 
     Scene other;
@@ -371,7 +371,7 @@ class TestPrecision : public QObject {
     const QString text = QString::fromUtf8(english.c_str()).right(2400);
     QVERIFY(scene.useStatic(matched));
     QVERIFY(scene.ask(scene.session, text));
-    Scene::settle();
+    test::settle();
     QVERIFY2(scene.guard.notice()->isHidden(), qPrintable(scene.guard.notice()->words()));
     QVERIFY(scene.useStatic(foreign));
     QVERIFY(scene.ask(scene.session, "And once more: " + text));
