@@ -2,12 +2,13 @@
 #include <QElapsedTimer>
 #include <QTimer>
 
-#include "tests/app/app_fixture.h"
-#include "tests/tiny_models.h"
+#include "tests/app/chat_helpers.h"
 
 using namespace vitrine;
 using namespace vitrine::app;
 using vitrine::test::AppFixture;
+using vitrine::test::endless;
+using vitrine::test::parrot;
 
 namespace {
 
@@ -18,12 +19,6 @@ engine::GenerateRequest requestFor(const char* text, int maxTokens) {
   request.maxTokens = maxTokens;
   request.conversation = text;
   return request;
-}
-
-std::filesystem::path endlessModel(const AppFixture& app) {
-  test::TinyModelOptions options;
-  options.contextLength = test::kLongContext;
-  return test::randomModel(options).save(app.path("endless.gguf"));
 }
 
 // Counts the timer events of a thread's objects.
@@ -57,7 +52,7 @@ class TestEngineClient : public QObject {
 
 void TestEngineClient::loadingReportsProgressAndTheModel() {
   AppFixture app;
-  const auto model = endlessModel(app);
+  const auto model = endless(app);
   QSignalSpy busy(app.engine.get(), &EngineClient::busyChanged);
   QSignalSpy started(app.engine.get(), &EngineClient::loadStarted);
   QVERIFY(!app.engine->info());
@@ -75,7 +70,7 @@ void TestEngineClient::loadingReportsProgressAndTheModel() {
 
 void TestEngineClient::aMissingFileIsReportedAndTheModelKept() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   const engine::EngineConfig before = app.engine->config();
   bool failed = false, kept = false;
   connect(app.engine.get(), &EngineClient::loadFailed, this,
@@ -95,7 +90,7 @@ void TestEngineClient::aMissingFileIsReportedAndTheModelKept() {
 
 void TestEngineClient::eventsOfATurnComeInOrderAndWhole() {
   AppFixture app;
-  QVERIFY(app.load(test::parrotModel("Grüße, 世界 🙂!").save(app.path("parrot.gguf"))));
+  QVERIFY(app.load(parrot(app, "Grüße, 世界 🙂!")));
   QStringList order;
   QString text;
   std::vector<engine::TokenId> ids;
@@ -126,7 +121,7 @@ void TestEngineClient::eventsOfATurnComeInOrderAndWhole() {
 
 void TestEngineClient::tokensComeAtMostOnceAFrame() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   int signalCount = 0, tokenCount = 0;
   qint64 closest = 1000;
   QElapsedTimer last;
@@ -151,7 +146,7 @@ void TestEngineClient::tokensComeAtMostOnceAFrame() {
 
 void TestEngineClient::severalTurnsRunTogether() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   std::map<quint64, int> tokens;
   int finished = 0;
   connect(app.engine.get(), &EngineClient::tokensReady, this,
@@ -167,7 +162,7 @@ void TestEngineClient::severalTurnsRunTogether() {
 
 void TestEngineClient::turnsOfTheApiCountAsBusy() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   QSignalSpy busy(app.engine.get(), &EngineClient::busyChanged);
   auto stream = app.engine->router().start(app.engine->engine(), requestFor("from outside", 20));
   QTRY_COMPARE(busy.count(), 2);
@@ -178,7 +173,7 @@ void TestEngineClient::turnsOfTheApiCountAsBusy() {
 
 void TestEngineClient::cancelEndsATurnSoon() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   bool any = false, finished = false;
   engine::TurnReport report;
   connect(app.engine.get(), &EngineClient::tokensReady, this, [&] { any = true; });
@@ -199,7 +194,7 @@ void TestEngineClient::cancelEndsATurnSoon() {
 
 void TestEngineClient::firstPaintIsReportedOnce() {
   AppFixture app;
-  QVERIFY(app.load(test::parrotModel("quick").save(app.path("parrot.gguf"))));
+  QVERIFY(app.load(parrot(app, "quick")));
   QSignalSpy painted(app.engine.get(), &EngineClient::firstPainted);
   bool finished = false;
   connect(app.engine.get(), &EngineClient::turnFinished, this, [&] { finished = true; });
@@ -215,7 +210,7 @@ void TestEngineClient::firstPaintIsReportedOnce() {
 
 void TestEngineClient::anEventLoopInsideASlotKeepsTheOrder() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   QString shown;
   bool nested = false, finished = false;
   engine::TurnReport report;
@@ -239,7 +234,7 @@ void TestEngineClient::anEventLoopInsideASlotKeepsTheOrder() {
 
 void TestEngineClient::nothingTicksWhileIdle() {
   AppFixture app;
-  QVERIFY(app.load(endlessModel(app)));
+  QVERIFY(app.load(endless(app)));
   bool finished = false;
   connect(app.engine.get(), &EngineClient::turnFinished, this, [&] { finished = true; });
   app.engine->generate(requestFor("go", 50));
@@ -267,7 +262,7 @@ void TestEngineClient::destroyingItInTheMiddleIsClean() {
   QFETCH(int, when);
   for (int round = 0; round < 5; ++round) {
     AppFixture app;
-    const auto model = endlessModel(app);
+    const auto model = endless(app);
     int tokens = 0;
     if (when <= 1) {
       app.engine->load(model, {});
